@@ -2,20 +2,17 @@
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
 from specviz.theory.claims import RunName
 from specviz.ui.session.history import session_history
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.theory.claims.cards import all_claims, choose_claims, show_cards, tally
-from specviz.ui.theory.claims.runs import the_claim_runs
+from specviz.ui.theory.claims.runs import forget_other_pairs, start_or_refuse, the_claim_runs
 from specviz.ui.theory.claims.theorems import show_theorems
 from specviz.ui.widgets.page_parts import show_heading, show_letters
 from specviz.ui.widgets.pair_panel import active_spec
-from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.symbols import show_symbols
-
-REFUSED = "refused claim"
 
 require_shell()
 
@@ -24,10 +21,7 @@ worker, history, runs = the_worker(), session_history(), the_claim_runs()
 
 
 def start(run: RunName, card: str) -> None:
-    try:
-        runs.start(run, card, active_spec(worker.status()), history)
-    except SpecvizError as problem:
-        st.session_state[REFUSED] = problem
+    start_or_refuse(runs, run, card, active_spec(worker.status()), history)
 
 
 show_heading(
@@ -36,10 +30,12 @@ show_heading(
     "paper. Each is quoted and checked, with the setting at which it stops or starts to hold.",
 )
 claims = all_claims()
-pair = as_text(active_spec(worker.status()).title)
-st.caption(f"Tests run on the pair of this session ({pair}), which is loaded first if needed.")
-if (refused := st.session_state.pop(REFUSED, None)) is not None:
-    show_error(refused)
+spec = active_spec(worker.status())
+forget_other_pairs(spec)
+st.caption(
+    f"Tests run on the pair of this session ({as_text(spec.title)}), which is loaded first if "
+    "needed."
+)
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )

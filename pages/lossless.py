@@ -6,9 +6,16 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.figures.symbols import SYMBOLS
-from specviz.record.drafters import drafters_list, methods_for
+from specviz.record.drafters import DRAFTER_KEYS, drafters_list, methods_for
 from specviz.record.trace import RunConfig
-from specviz.ui.lossless.current import audits_of, is_auditing, start_audit
+from specviz.ui.lossless.current import (
+    audits_of,
+    doctor_of,
+    is_auditing,
+    start_audit,
+    start_doctor,
+)
+from specviz.ui.lossless.head_doctor import show_doctor
 from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
@@ -38,9 +45,9 @@ with st.sidebar:
     gamma = whole_slider(
         "Candidates per round, γ", 1, 16, 5, key="audit_gamma", hint=SYMBOLS["gamma"].sentence
     )
-    drafters = methods_for(has_draft=spec.has_draft)
+    drafters = methods_for(spec.draft_kind)
     drafter = st.selectbox(
-        "Drafter", drafters, key=f"audit_drafter{'' if spec.has_draft else '_alone'}",
+        "Drafter", drafters, key=f"audit_{DRAFTER_KEYS[spec.draft_kind]}",
         bind="query-params", help=drafters_list(drafters),
     )  # fmt: skip
     runs = whole_slider(
@@ -61,6 +68,8 @@ if take_press("audit_start"):
     except SpecvizError as problem:
         show_error(problem)
 
+if spec.head:
+    show_doctor(doctor_of(spec), partial(start_doctor, spec, config))
 audits = audits_of(spec, config)
 show_audits(audits)
 show_test()

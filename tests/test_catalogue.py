@@ -26,7 +26,7 @@ from tests.traces import full_trace
 
 ROOT = Path(__file__).parents[1]
 SHOWN = {
-    "page": (*summary.HEADLINES, *summary.FINER, *summary.OF_MEMORY),
+    "page": (*summary.HEADLINES, *summary.FINER, *summary.IF_KNOWN),
     "lanes on the page": lane_table.SHOWN,
     "lanes in the terminal": (*lane_figures(), *kind_figures()),
     "kept runs": tuple(runs_table.FIGURES),

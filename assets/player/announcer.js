@@ -2,7 +2,7 @@
 
 import { make } from "./elements.js";
 import { eventsOf } from "./round_events.js";
-import { numberOf } from "./round_shape.js";
+import { numberOf, titleOf } from "./round_shape.js";
 import { spokenText } from "./token_text.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -11,15 +11,22 @@ import { spokenText } from "./token_text.js";
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
-  if (!round.candidates.length && round.unreported) return `Round ${numberOf(round, index)}: ${round.unreported.map(({ text }) => spokenText(text)).join("")}`;
+  if (!round.candidates.length && round.unreported) return `${titleOf(round, index)}: ${round.unreported.map(({ text }) => spokenText(text)).join("")}`;
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
   const rejected = round.candidates.findLast((each) => each.verdict === "rejected");
-  const words = [`Round ${numberOf(round, index)}: ${accepted} of ${round.candidates.length} accepted`];
+  const words = [`${titleOf(round, index)}: ${accepted} of ${round.candidates.length} accepted`];
   const cut = round.candidates.filter((each) => each.verdict === "cut").length;
   if (cut) words.push(`${cut} cut`);
   if (rejected) words.push(rejected.text === null ? "one rejected" : `‘${spokenText(rejected.text)}’ rejected`);
   if (round.extra) words.push(`${round.extra.kind} ‘${spokenText(round.extra.text)}’`);
   return `${words.join(", ")}.`;
+}
+
+/** The rounds from one index to another, as text. @param {Recording} recording @param {number} from @param {number} to */
+function namesOf({ rounds }, from, to) {
+  const numbers = rounds.slice(from, to).flatMap((round, i) => numberOf(round, from + i) ?? []);
+  if (numbers.length === 1) return `Round ${numbers[0]}`;
+  return numbers.length ? `Rounds ${numbers[0]} to ${numbers[numbers.length - 1]}` : "Outside the rounds";
 }
 
 /** Announces finished rounds, at most once a second. */
@@ -68,7 +75,7 @@ class Announcer {
     this.element.textContent =
       over === this.said + 1
         ? roundWords(recording.rounds[over - 1], over - 1)
-        : `Rounds ${this.said + 1} to ${over}: ${tokens} tokens.`;
+        : `${namesOf(recording, this.said, over)}: ${tokens} tokens.`;
     this.said = over;
   }
 

@@ -308,7 +308,7 @@ function gammaTicks(gammas) {
  * @param {Throughput} shown @param {boolean} close
  * @param {number} letters how many fit side by side; a label that is longer has a short form
  */
-function namedLines(shown, close, letters) {
+export function namedLines(shown, close, letters) {
   const { gammas, ideal, forecast, target, extrapolated } = shown;
   const measured = measuredApart(shown);
   const lines = [{ name: "ideal", rates: ideal }];

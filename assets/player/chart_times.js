@@ -4,7 +4,7 @@ import { boxPath, ChartFrame, linearScale, MARGINS, roundTicks, seekOnClick, set
 import { legendEntry, makeSvg } from "./elements.js";
 import { milliseconds, percent } from "./number_words.js";
 import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
-import { numberOf } from "./round_shape.js";
+import { nameOf, numberOf } from "./round_shape.js";
 import { phasesOf, secondsOf } from "./round_times.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -70,12 +70,22 @@ export class TimesChart {
 
   paint() {
     const rounds = this.counts.recording.rounds.slice(this.first, this.first + WINDOW);
-    const last = this.first + rounds.length;
     const paths = { draft: "", verify: "", other: "", whole: "", waste: "", over: "" };
     rounds.forEach((round, i) => this.addBar(paths, round, this.x(this.first + i)));
     for (const [name, d] of Object.entries(paths)) setAttributes(this.layers[name], { d });
-    this.frame.drawBottom(roundTicks(this.first + 1, last), (at) => this.x(at - 0.5));
+    this.paintNumbers(rounds);
     this.frame.describe(timesWords(this.counts));
+  }
+
+  /** The numbers of the first and the last round in view. @param {Round[]} rounds */
+  paintNumbers(rounds) {
+    const known = rounds.flatMap((round, i) => {
+      const number = numberOf(round, this.first + i);
+      return number === null ? [] : [{ number, x: this.x(this.first + i + 0.5) }];
+    });
+    const [first, last] = [known[0], known[known.length - 1]];
+    const ticks = first ? roundTicks(first.number, last.number) : [];
+    this.frame.drawBottom(ticks, (number) => (number === first.number ? first.x : last.x));
   }
 
   /**
@@ -117,7 +127,7 @@ export class TimesChart {
   noteAt(index) {
     const round = this.counts.recording.rounds[index];
     if (!round) return null;
-    const lines = [`round ${numberOf(round, index)}: ${milliseconds(secondsOf(round.times))}`, ...partWords(round)];
+    const lines = [`${nameOf(round, index)}: ${milliseconds(secondsOf(round.times))}`, ...partWords(round)];
     return { x: this.x(index + 0.5), text: lines.join("\n") };
   }
 }
@@ -157,9 +167,9 @@ function hatch(frame) {
 }
 
 /** @param {RoundCounts} counts */
-function timesWords({ phases, rounds, divided }) {
+function timesWords({ phases, numbered, divided }) {
   /** @param {number} seconds */
-  const mean = (seconds) => milliseconds(seconds / rounds);
+  const mean = (seconds) => milliseconds(seconds / (numbered || 1));
   if (!divided) return `On average a round took ${mean(phases.whole)}.`;
   const [draft, verify, other] = [mean(phases.draft), mean(phases.verify), mean(phases.other)];
   return `On average a round took ${draft} to draft, ${verify} to verify and ${other} for the rest.`;

@@ -4,7 +4,7 @@
 import { ChartFrame, legibleTicks, linearScale, MARGINS, reuseChildren, setAttributes } from "./chart_frame.js";
 import { setText } from "./elements.js";
 import { percent, share } from "./number_words.js";
-import { emittedShare, predictedShare, geometricShare, RoundCounts } from "./round_counts.js";
+import { emittedShare, predictedShare, geometricShare, isWhole, RoundCounts } from "./round_counts.js";
 import { tokensIn } from "./round_events.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -89,7 +89,7 @@ export class TokensChart {
   /** @param {number} index */
   mark(index) {
     const round = this.counts.recording.rounds[index];
-    const emitted = round.cut === null ? tokensIn(round) : 0;
+    const emitted = isWhole(round) ? tokensIn(round) : 0;
     [...this.bars.children].forEach((bar, i) => bar.classList.toggle("ch-now", i + 1 === emitted));
     const [pointer] = reuseChildren(this.pointer, "path", emitted ? 1 : 0);
     const foot = this.frame.box.bottom + 6;

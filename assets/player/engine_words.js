@@ -3,6 +3,7 @@
 
 import { make } from "./elements.js";
 import { likelihood } from "./number_words.js";
+import { isRound, nameOf } from "./round_shape.js";
 import { fateWord, tokenWord } from "./verdict_parts.js";
 
 /** @import { Engine, Round } from "./payload.d.ts" */
@@ -48,6 +49,7 @@ function describeUnreported({ round, spot }, { speculates }) {
   const { text, tokens } = piece;
   const several = tokens !== null && tokens > 1;
   const size = several ? ` are ${tokens} tokens in one piece.` : tokens === 1 ? " is one token." : " arrived in one piece.";
+  if (tokens === 1 && !isRound(round)) return [tokenWord(text), size, " No candidates were drafted for it."];
   return [tokenWord(text), size, ...(speculates === false ? [] : [draftedOf(round, several)])];
 }
 
@@ -85,5 +87,5 @@ export function placeInAnswer({ run, round, spot, fate }) {
   const count = round.candidates.length;
   if (run.engine?.unit === "piece") return `piece ${spot.round + 1}`;
   const last = fate === "unreported" ? "as received" : "the last token";
-  return `round ${spot.round + 1}, ${spot.place < count ? `candidate ${spot.place + 1} of ${count}` : last}`;
+  return `${nameOf(round, spot.round)}, ${spot.place < count ? `candidate ${spot.place + 1} of ${count}` : last}`;
 }

@@ -96,6 +96,16 @@ export interface Run {
   forks: Fork[];
   /** The serving engine that answered; null for a run of our own engine. */
   engine: Engine | null;
+  /** The head that drafts, if any. */
+  head?: Head | null;
+}
+
+/** A drafting head. */
+export interface Head {
+  /** The target's hidden states that it reads, such as "the inputs of layers 2, 6 and 9". */
+  reads: string;
+  /** Whether later candidates of a round continue from the head's own state. */
+  recycles: boolean;
 }
 
 /** A serving engine, which reports less than our own; the rest is unknown. */
@@ -151,8 +161,13 @@ export interface Round {
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
   times: Times;
-  /** The round's number, counted from the first round of the conversation or, without one, of the run. */
-  number?: number;
+  /** The token at which a head read the target's newest hidden state. */
+  read_at?: string;
+  /**
+   * The round's number, counted from the first round of the conversation or, without one, of the run.
+   * From an engine, null for a step without drafts, which is not a round, such as the pass over the prompt.
+   */
+  number?: number | null;
   /** From an engine: seconds from the request until the round's tokens arrived. */
   at?: number;
   /** From an engine: the round arrived in one piece with the previous one. */
@@ -250,6 +265,8 @@ export interface Extra {
   target: number;
   draft: number | null;
   uniform: number;
+  /** The head's vocabulary lacks the token. */
+  outside?: boolean;
 }
 
 /** Both models' distributions at a position, at temperature 1. */

@@ -3,7 +3,7 @@
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
 import { makeLinkBox } from "./link_box.js";
-import { numberOf } from "./round_shape.js";
+import { placeAmong } from "./round_shape.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Presenter } from "./presenter.js" */
@@ -140,10 +140,10 @@ export class PlaybackControls {
   placeWords() {
     const { recording, cursor, time } = this.store;
     const { rounds } = recording;
-    const unit = this.store.data.run?.engine?.unit ?? "round";
-    /** @param {number} index */
-    const number = (index) => numberOf(rounds[index], index);
-    const where = rounds.length ? `${unit} ${number(recording.place(cursor).round)} of ${number(rounds.length - 1)}` : "no rounds yet";
+    const { round } = recording.place(cursor);
+    const pieces = this.store.data.run?.engine?.unit === "piece";
+    const among = () => (pieces ? `piece ${round + 1} of ${rounds.length}` : placeAmong(rounds, round));
+    const where = rounds.length ? among() : "no rounds yet";
     return time ? `${time} · ${where}` : where;
   }
 

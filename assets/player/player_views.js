@@ -74,10 +74,13 @@ export function makeRaceViews(store) {
 
 /** @param {Store} store */
 function makeSharedViews(store) {
+  const text = makeText(store);
+  const rounds = makeRounds(store);
+  text.follower.other = rounds.follower;
   return {
     summary: makeSummary(store),
-    text: makeText(store),
-    rounds: makeRounds(store),
+    text,
+    rounds,
     figures: makeFigures(store),
     announcer: makeAnnouncer(store),
     verdict: makeVerdictCard(store),

@@ -2,13 +2,18 @@
 // from them. This file draws nothing.
 
 import { judged, tokensIn } from "./round_events.js";
-import { shapeOf } from "./round_shape.js";
+import { isRound, shapeOf } from "./round_shape.js";
 import { phasesOf } from "./round_times.js";
 
 /** @import { AnyCandidate, Round } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 /** @typedef {{drafted: number, tested: number, accepted: number}} PlaceCounts */
+
+/** Whether a round has all its tokens. @param {Round} round */
+export function isWhole(round) {
+  return isRound(round) && round.cut === null;
+}
 
 /** Running counts of one recording; entry `i` of a series is the sum before round `i`. */
 export class RoundCounts {
@@ -28,7 +33,9 @@ export class RoundCounts {
     this.whole = 0;
     /** Seconds of each round. @type {number[]} */
     this.seconds = [];
-    /** Seconds of all rounds, by phase. */
+    /** The number of rounds, not counting an engine's steps without drafts. */
+    this.numbered = 0;
+    /** Seconds of these rounds, by phase. */
     this.phases = { draft: 0, verify: 0, other: 0, whole: 0 };
     /** Whether the seconds of all rounds are divided into phases. */
     this.divided = true;
@@ -62,18 +69,19 @@ export class RoundCounts {
     this.tested.push(this.tested[this.rounds] + tested.length);
     this.accepted.push(this.accepted[this.accepted.length - 1] + accepted);
     this.expected.push(this.expected[this.expected.length - 1] + odds);
+    if (isRound(round)) this.numbered += 1;
     this.addTimes(round);
     round.candidates.forEach((each, place) => this.addPlace(each, place));
-    if (round.cut === null) this.addWhole(shapeOf(round).steps, tokensIn(round));
+    if (isWhole(round)) this.addWhole(shapeOf(round).steps, tokensIn(round));
   }
 
   /** @param {Round} round */
-  addTimes({ times }) {
-    this.divided &&= !("whole" in times);
+  addTimes(round) {
+    this.divided &&= !("whole" in round.times);
     this.seconds.push(0);
-    for (const { phase, seconds } of phasesOf(times)) {
+    for (const { phase, seconds } of phasesOf(round.times)) {
       this.seconds[this.seconds.length - 1] += seconds;
-      this.phases[phase] += seconds;
+      if (isRound(round)) this.phases[phase] += seconds;
     }
   }
 

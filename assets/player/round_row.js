@@ -2,7 +2,7 @@
 
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { sceneAt, tokensIn } from "./round_events.js";
-import { childrenOf, layoutOf, numberOf, placeInRound, shapeOf } from "./round_shape.js";
+import { childrenOf, isRound, layoutOf, numberOf, placeInRound, shapeOf, titleOf } from "./round_shape.js";
 import { chipText, nameSpecial, spokenText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
@@ -24,12 +24,13 @@ function chipWords(round, index, place, fate) {
   const after = fate === "unreported" ? "as received" : "from the target";
   const which = place < drafted ? placeInRound(round, place) : after;
   const text = textAt(round, place);
-  return `Round ${numberOf(round, index)}, ${which}, ${text === null ? "not reported" : `‘${spokenText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
+  return `${titleOf(round, index)}, ${which}, ${text === null ? "not reported" : `‘${spokenText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
 
 /** @type {Record<string, string>} */
 const FATE_WORDS = { unreported: "fate not reported" };
 const NAMELESS = "The engine does not report this token.";
+const NO_ROUND = "Not a round: a step without candidates.";
 
 /** Leading blanks are drawn faint; a token that an engine does not report has no text. @param {HTMLElement} chip @param {string|null} text */
 function showChip(chip, text) {
@@ -74,6 +75,12 @@ function gainOf(round) {
   return round.unreported?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
 }
 
+/** @param {Round} round @param {number} index */
+function makeNumber(round, index) {
+  if (!isRound(round)) return make("span", "number", { title: NO_ROUND }, ["–"]);
+  return make("span", "number", {}, [String(numberOf(round, index))]);
+}
+
 /** @param {HTMLElement} element @param {Cell|null} cell null: folded away */
 function putAt(element, cell) {
   element.hidden = !cell;
@@ -105,7 +112,7 @@ export class RoundRow {
       "div",
       "round",
       { role: "listitem", "data-testid": "round", "data-index": String(index) },
-      [make("span", "number", {}, [String(numberOf(round, index))]), this.cells, this.gain],
+      [makeNumber(round, index), this.cells, this.gain],
     );
   }
 

@@ -15,9 +15,40 @@
 /** @type {WeakMap<Round, Shape>} */
 const shapes = new WeakMap();
 
-/** @param {Round} round @param {number} index @returns {number} the round's number on the page */
-export function numberOf(round, index) {
-  return round.number ?? index + 1;
+/** Whether this is a round: an engine's answer also has steps without drafts. @param {Round} round */
+export function isRound({ number }) {
+  return number !== null;
+}
+
+/** The round's number on the page; null if it is not a round. @param {Round} round @param {number} index @returns {number|null} */
+export function numberOf({ number }, index) {
+  return number === undefined ? index + 1 : number;
+}
+
+/** The round's name in a sentence. @param {Round} round @param {number} index */
+export function nameOf(round, index) {
+  return isRound(round) ? `round ${numberOf(round, index)}` : "outside the rounds";
+}
+
+/** The place of a round among all of them, as text. @param {Round[]} rounds @param {number} index */
+export function placeAmong(rounds, index) {
+  const number = numberUpTo(rounds, index);
+  const last = numberUpTo(rounds, rounds.length - 1);
+  if (isRound(rounds[index])) return `round ${number} of ${last}`;
+  const where = number ? `after round ${number}` : "before round 1";
+  return last ? `${where} of ${last}` : where;
+}
+
+/** The number of the last round up to an index; 0 if there is none. @param {Round[]} rounds @param {number} index */
+function numberUpTo(rounds, index) {
+  const last = rounds.findLastIndex((round, i) => i <= index && isRound(round));
+  return last < 0 ? 0 : (numberOf(rounds[last], last) ?? 0);
+}
+
+/** The round's name at the start of a sentence. @param {Round} round @param {number} index */
+export function titleOf(round, index) {
+  const name = nameOf(round, index);
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 /** @param {Round} round @returns {Shape} */

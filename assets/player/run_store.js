@@ -3,6 +3,7 @@
 
 import { BaseStore } from "./base_store.js";
 import { recall, remember } from "./browser_memory.js";
+import { isRound } from "./round_shape.js";
 import { nextOutcome } from "./stops.js";
 
 /** @import { SeekBar } from "./base_store.js" */
@@ -48,7 +49,7 @@ export class RunStore extends BaseStore {
   get behind() {
     const { recording, cursor } = this;
     if (!this.trailing || this.live || !recording.rounds.length) return null;
-    return recording.rounds.length - (cursor > 0 ? recording.place(cursor).round + 1 : 0);
+    return recording.rounds.slice(cursor > 0 ? recording.place(cursor).round + 1 : 0).filter(isRound).length;
   }
 
   /** The elapsed fraction of the time to the next event. */

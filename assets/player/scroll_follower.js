@@ -9,7 +9,10 @@ export class ScrollFollower {
     this.pane = pane;
     this.following = true;
     this.top = 0;
-    this.back = makeButton("to-newest", "↓ newest", () => this.resume());
+    this.room = 0; // how far the pane could be scrolled when it was last settled
+    /** The follower of another pane, whose button may be hidden while this one's is shown. @type {ScrollFollower|null} */
+    this.other = null;
+    this.back = makeButton("to-newest", "↓ newest", () => this.goBack());
     this.back.hidden = true;
     pane.addEventListener("scroll", () => {
       this.scrolled();
@@ -17,13 +20,19 @@ export class ScrollFollower {
     });
   }
 
+  /** How far the pane can be scrolled. */
+  measureRoom() {
+    return this.pane.scrollHeight - this.pane.clientHeight;
+  }
+
   /** Whether the pane is at its end; true also if there is nothing to scroll, as after seeking back. */
   isAtEnd() {
-    const { scrollTop, scrollHeight, clientHeight } = this.pane;
-    return scrollHeight - clientHeight - scrollTop < 12;
+    return this.measureRoom() - this.pane.scrollTop < 12;
   }
 
   scrolled() {
+    // With another font or size, the browser scrolls the pane, and not the user.
+    if (this.following && this.measureRoom() !== this.room) this.settle();
     const { scrollTop } = this.pane;
     if (this.isAtEnd()) this.following = true;
     else if (scrollTop < this.top - 1) this.following = false;
@@ -38,6 +47,14 @@ export class ScrollFollower {
     this.following = this.back.hidden = true;
     this.pane.scrollTop = this.pane.scrollHeight;
     this.top = this.pane.scrollTop;
+    this.room = this.measureRoom();
+  }
+
+  /** Go back to the end, also in the other pane if its button is not shown. */
+  goBack() {
+    const shared = this.other?.back.offsetParent === null; // read before this button is hidden
+    this.resume();
+    if (shared) this.other?.resume();
   }
 
   resume() {

@@ -6,7 +6,8 @@ import { makeAlternatives } from "./alternatives.js";
 import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
 import { describeAnswer, placeInAnswer } from "./engine_words.js";
-import { numberOf, placeInRound, shapeOf } from "./round_shape.js";
+import { describeHead } from "./head_words.js";
+import { nameOf, placeInRound, shapeOf } from "./round_shape.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
 import { makeRace } from "./verdict_race.js";
 import { describeFork, DESCRIPTIONS } from "./verdict_words.js";
@@ -57,7 +58,7 @@ const NOTHING_YET = "This card explains why a token was accepted or rejected. Pr
 
 /** @param {Subject} subject */
 function wordsOf(subject) {
-  return subject.run.engine ? describeAnswer(subject, subject.run.engine) : [...DESCRIPTIONS[subject.fate](subject), ...describeFork(subject)];
+  return subject.run.engine ? describeAnswer(subject, subject.run.engine) : [...DESCRIPTIONS[subject.fate](subject), ...describeFork(subject), ...describeHead(subject)];
 }
 
 /**
@@ -123,5 +124,5 @@ function placeWords(subject) {
   const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
   const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: the text reaches its length limit` : "";
-  return `round ${numberOf(round, spot.round)}, ${place}${short}`;
+  return `${nameOf(round, spot.round)}, ${place}${short}`;
 }

@@ -1,9 +1,10 @@
 """The command line: ``python -m specviz`` with one of the commands below.
 
-``main`` returns the exit code: 0; 1 if ``compare`` finds a regression, or ``audit`` finds output
-that does not follow the target; 2 after a user error, with one line on standard error; 70 if
-``compare`` fails unexpectedly (1 would be read as a regression); 130 after Ctrl-C; 141, silently,
-if the reader closes standard output. Importing this module loads neither torch nor streamlit.
+``main`` returns the exit code: 0; 1 if ``compare`` finds a regression, ``audit`` output that does
+not follow the target, or ``doctor`` better settings for a head; 2 after a user error, with one line
+on standard error; 70 if ``compare`` fails unexpectedly (1 would be read as a regression); 130 after
+Ctrl-C; 141, silently, if the reader closes standard output. Importing this module loads neither
+torch nor streamlit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,19 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from specviz.cli import attach, audit, bench, compare, costs, models, run, score, show, tune
+from specviz.cli import (
+    attach,
+    audit,
+    bench,
+    compare,
+    costs,
+    doctor,
+    models,
+    run,
+    score,
+    show,
+    tune,
+)
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
@@ -31,6 +44,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "score": score.command,
     "tune": tune.command,
     "audit": audit.command,
+    "doctor": doctor.command,
     "attach": attach.command,
     "models": models.command,
     "costs": costs.command,

@@ -134,6 +134,8 @@ def _acceptance(trace: Trace, metrics: Metrics) -> Iterator[Row]:
         "draft_acceptance_rate": NOTHING_DRAFTED,
         "tau": NO_WHOLE_ROUND,
     }
+    if metrics.outside_share is not None:
+        reasons["outside_share"] = ""
     yield from _rows(metrics, reasons, notes)
     yield from _by_position(metrics.alpha_by_position)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.option_values import spec_from
 from specviz.cli.progress_lines import progress_in_lines
+from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.measure.run_makers import InProcessMaker, RunMaker
 
 if TYPE_CHECKING:
@@ -38,6 +39,4 @@ def maker_for(
 
 def load_pair_of(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
     """Load the pair of the options, with its progress in lines."""
-    from specviz.measure.loaded_pairs import load
-
-    return load(spec_from(options), progress_in_lines(say))
+    return LoadedPairs().load(spec_from(options), progress_in_lines(say))

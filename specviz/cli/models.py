@@ -23,7 +23,9 @@ from specviz.local_models.finding import Found, find_models
 from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
 from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel
-from specviz.record.numbers import COUNT, PROBABILITY, SIZE, times
+from specviz.record.numbers import COUNT, PROBABILITY, SIZE, UNKNOWN, times
+from specviz.record.pairs import PairSpec
+from specviz.store.load_times import ExpectedLoad, expected_load
 from specviz.store.measured_alphas import measured_alphas
 
 
@@ -42,7 +44,7 @@ def command(options: argparse.Namespace) -> int:
         print(json.dumps(_record(found, target, fits, folders, headers), ensure_ascii=False))
         return 0
     painter = painter_for(sys.stdout, os.environ)
-    lines = _drafts(painter, target, fits) if target else _models(painter, found)
+    lines = _drafts(painter, target, fits) if target else _models(painter, found, headers)
     print("\n".join([*lines, *_left_out(found, in_full=options.skipped)]))
     return 0
 
@@ -67,24 +69,33 @@ def _fits(target: LocalModel, found: Found, headers: Headers) -> tuple[Fit, ...]
     )  # fmt: skip
 
 
-def _models(painter: Painter, found: Found) -> Iterator[str]:
+def _models(painter: Painter, found: Found, headers: Headers) -> Iterator[str]:
     if not found.models:
         yield "No models found. Add a folder with --models DIR."
         return
-    rows = [_row(each) for each in found.models]
-    heads = ("name", "family", "size", "weights", "file", "context", "vocabulary", "", "from")
+    rows = [_row(each, _expected_load(each, headers)) for each in found.models]
+    heads = (
+        "name", "family", "size", "weights", "file", "loads in", "context", "vocabulary", "", "from"
+    )  # fmt: skip
     yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
     yield ""
+    yield f"Loading times come from earlier loads on this machine; {UNKNOWN}: not measured yet."
     yield "Give a name as --target or --draft; without one, the embedded pair runs."
     yield "`models --for NAME` lists the drafts that fit; --json also has tokenizer fingerprints."
 
 
-def _row(model: LocalModel) -> tuple[str, ...]:
+def _expected_load(model: LocalModel, headers: Headers) -> ExpectedLoad | None:
+    """Return how long loading the model as a target without a draft is expected to take."""
+    return expected_load(PairSpec(target=model.place), headers)
+
+
+def _row(model: LocalModel, load: ExpectedLoad | None) -> tuple[str, ...]:
     facts = model.facts
     marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
     return (
         model.short, facts.family, COUNT.shown(facts.parameters),
         f"{facts.format} {facts.quantization}", SIZE.shown(facts.file_bytes),
+        load.time if load else UNKNOWN,
         *(f"{each:,}" if each else "?" for each in (facts.context, facts.vocabulary)),
         ", ".join(marks), model.origin,
     )  # fmt: skip
@@ -149,11 +160,13 @@ def _record(
 
 
 def _model_record(model: LocalModel, headers: Headers) -> dict[str, Any]:
-    facts = model.facts
+    facts, load = model.facts, _expected_load(model, headers)
     return {
         "name": model.short, "title": model.name, "place": model.place, "from": model.origin,
         "format": facts.format, "quantization": facts.quantization, "family": facts.family,
         "parameters": facts.parameters, "bytes": facts.file_bytes, "context": facts.context,
         "vocabulary": facts.vocabulary, "chat": facts.chat, "head": facts.head,
         "tokenizer": headers.known_fingerprint(model.tokenizer),
+        "load_seconds": [load.low, load.high] if load else None,
+        "earlier_loads": load.num_loads if load else 0,
     }  # fmt: skip

@@ -74,7 +74,10 @@ def add_pair(
             help="a draft model, as --target; repeatable",
         )  # fmt: skip
     else:
-        group.add_argument("--draft", metavar="X", help="a draft model, as --target")
+        group.add_argument(
+            "--draft", metavar="X",
+            help="a draft model or a drafting head, as --target; mtp: the target's own MTP layers",
+        )  # fmt: skip
     group.add_argument(
         "--target", metavar="Y",
         help="a target model: a name from `models`, a Hub id, a folder or a GGUF file",

@@ -12,8 +12,8 @@ from specviz.cli.chat_default import uses_chat
 from specviz.cli.standard_streams import read_input
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, PromptError
-from specviz.local_models.naming import with_places
-from specviz.record.drafters import first_method
+from specviz.local_models.naming import check_drafter, with_drafter, with_places
+from specviz.record.drafters import chosen_drafter, first_method
 from specviz.record.forks import parse_forks
 from specviz.record.limits import TIMING
 from specviz.record.pairs import LIBRARY, PairSpec
@@ -43,10 +43,12 @@ def config_from(options: argparse.Namespace) -> RunConfig:
     """
     check_models(options)
     spec = spec_from(options)
+    drafter = options.drafter or first_method(spec.draft_kind).name
+    check_drafter(spec, chosen_drafter(drafter).method)
     config = RunConfig(
         **_same_named(options, _OF_A_RUN),
         gamma=_GAMMA if options.gamma is None else options.gamma,
-        drafter=options.drafter or first_method(has_draft=spec.has_draft).name,
+        drafter=drafter,
         branching=parse_shape(options.branching),
         stop=tuple(options.stop),
         chat=bool(options.chat),
@@ -119,13 +121,17 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         shared_vocabulary=options.shared_vocabulary == "yes",
         suffix_texts=getattr(options, "suffix_texts", ""),  # some commands lack the option
     )
-    return with_places(asked)
+    return with_drafter(with_places(asked), getattr(options, "drafter", None) or "")
 
 
 def named_lane(text: str, default: Lane) -> Lane:
     """Return the lane that --lane or --candidate describes, with model names resolved."""
     lane = parse_lane(text, default)
-    return replace(lane, spec=with_places(lane.spec))
+    spec = with_drafter(with_places(lane.spec), lane.config.drafter)
+    if spec.head and lane.config.draft_method.needs_draft:
+        lane = replace(lane, config=replace(lane.config, drafter=spec.head))
+    check_drafter(spec, lane.config.draft_method)
+    return replace(lane, spec=spec)
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:

@@ -33,7 +33,8 @@ _DEFAULT_METHOD = {
 
 
 _COMMANDS = (
-    "run", "show", "bench", "compare", "score", "tune", "audit", "attach", "models", "costs",
+    "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
+    "costs",
 )  # fmt: skip
 
 
@@ -68,6 +69,7 @@ def build_parser() -> Parser:
     _add_audit(
         commands.add_parser("audit", help="test that the output follows the target's distribution")
     )
+    _add_doctor(commands.add_parser("doctor", help="find out why a head is not accepted"))
     _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
     _add_models(commands.add_parser("models", help="list the models on this machine"))
     _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))
@@ -288,6 +290,24 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add_method(parser)
     add_chat(parser)
     add_json(parser)
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--head", dest="draft", metavar="X", help="the head: a folder or a Hub id, as --draft"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=512, metavar="N",
+        help="tokens that the target writes for the examination (default: 512)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE", help="write a config.json with the best settings"
+    )
+    add_pair(parser)
+    add_sampling(parser)
+    add_chat(parser)
+    add_json(parser)
+    parser.set_defaults(**_DEFAULT_METHOD)
 
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:

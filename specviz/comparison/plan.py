@@ -270,8 +270,10 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
         spec = dataclasses.replace(default, name=pair, draft=None, target=None)
     elif draft is not None or target is not None:
         target = target or default.target_place
-        spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
-    if config.draft_method.needs_draft and not spec.has_draft:
+        head = default.head if draft is None else ""
+        draft = draft or default.draft
+        spec = dataclasses.replace(default, name=None, draft=draft, target=target, head=head)
+    if config.draft_method.needs_draft and not spec.draft_kind:
         raise ConfigError(
             "A lane has a target and no draft.",
             remedy="Give target and draft, or drafter=prompt-lookup.",

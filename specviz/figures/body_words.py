@@ -90,14 +90,8 @@ def spec_words(spec: PairSpec) -> str:
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
-    kinds = (("target", spec.target_weights), ("draft", spec.draft_weights))
-    weights = [f"{role} in {weight_words(kind)}" for role, kind in kinds if kind != "auto"]
+    weights = [spec.chosen_weights] if spec.chosen_weights else []
     return ", ".join([spec.title, *sharing, *titles, *weights])
-
-
-def weight_words(kind: str) -> str:
-    """Return text such as "Q8_0" or "floating point"."""
-    return "floating point" if kind == "float" else kind.upper()
 
 
 def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None = None) -> str:

@@ -115,6 +115,16 @@ _ACCEPTANCE = (
         note=draft_counts,
     ),
     Figure(
+        id="outside_share",
+        label="out of the head's vocabulary",
+        quantity=PERCENT,
+        better="lower",
+        formula="rounds whose extra token the head cannot propose / rounds with an extra token",
+        remark="The head proposes only part of the target's vocabulary",
+        numbers=lambda m: quotient(m.num_outside, m.num_extras),
+        note=lambda m: f"in {m.num_outside} of {m.num_extras} rounds",
+    ),
+    Figure(
         id="tau",
         label="τ, tokens per round",
         short="τ",

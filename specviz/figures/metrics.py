@@ -18,7 +18,13 @@ from specviz.figures.acceptance import expected_alpha, tested_in
 from specviz.figures.arithmetic import known_ratio, known_sum, log_interval, milliseconds
 from specviz.figures.intervals import Interval, Intervals, coins_interval, prompt_interval
 from specviz.figures.roofline import Roofline, roofline
-from specviz.figures.step_times import StepTimes, shape_times, step_times, varied_step_times
+from specviz.figures.step_times import (
+    StepTimes,
+    mean_fed_more,
+    shape_times,
+    step_times,
+    varied_step_times,
+)
 from specviz.figures.timing import Timing, timing_of
 from specviz.record.trace import Round, Trace
 from specviz.theory.speed import break_even_alpha, speedup
@@ -29,14 +35,14 @@ Value = TypeVar("Value")
 
 _JSON_KEYS = (
     "num_rounds", "num_whole_rounds", "num_drafted", "num_tested", "num_accepted", "num_emitted",
-    "alpha_observed", "alpha_expected", "draft_acceptance_rate", "tau", "alpha_by_position",
-    "acceptance_by_position", "gamma", "c", "v", "tokens_per_second", "baseline_tokens_per_second",
-    "speedup_observed", "speedup_end_to_end", "speedup_ideal", "speedup_accounted",
-    "speedup_forecast", "ttft_ms", "baseline_ttft_ms", "speedup_low", "speedup_high",
-    "speedup_pairs", "speedup_pairs_needed", "c_error", "v_error", "round_cost_error",
-    "forecast_low", "forecast_high", "overhead", "break_even_alpha", "break_even_rate",
-    "wasted_share", "parameters", "step_bytes", "bandwidth_share", "draft_bandwidth_share",
-    "verify_bandwidth_share", "free_gamma",
+    "alpha_observed", "alpha_expected", "draft_acceptance_rate", "outside_share", "tau",
+    "alpha_by_position", "acceptance_by_position", "gamma", "c", "v", "tokens_per_second",
+    "baseline_tokens_per_second", "speedup_observed", "speedup_end_to_end", "speedup_ideal",
+    "speedup_accounted", "speedup_forecast", "ttft_ms", "baseline_ttft_ms", "speedup_low",
+    "speedup_high", "speedup_pairs", "speedup_pairs_needed", "c_error", "v_error",
+    "round_cost_error", "forecast_low", "forecast_high", "overhead", "break_even_alpha",
+    "break_even_rate", "wasted_share", "parameters", "step_bytes", "bandwidth_share",
+    "draft_bandwidth_share", "verify_bandwidth_share", "free_gamma",
 )  # fmt: skip
 
 
@@ -78,6 +84,12 @@ class Metrics:
     num_rounds = _Computed(lambda m: len(m.trace.rounds))
     num_emitted = _Computed(lambda m: len(m.trace.token_ids))
     draft_acceptance_rate = _Computed(lambda m: known_ratio(m.num_accepted, m.num_drafted))
+    extras = _Computed(lambda m: [each.extra for each in m.trace.rounds if each.extra])
+    num_extras = _Computed(lambda m: len(m.extras))
+    num_outside = _Computed(lambda m: sum(each.outside for each in m.extras))
+    outside_share = _Computed(
+        lambda m: known_ratio(m.num_outside, m.num_extras) if _cannot_propose(m.trace) else None
+    )  # extra tokens that the head's vocabulary lacks
     tau = _Computed(lambda m: known_ratio(m.num_tokens, m.num_whole_rounds))
 
     gamma = _Computed(lambda m: m.steps.gamma)  # c, v and computed speedups hold for this γ
@@ -274,6 +286,13 @@ def _by_position(trace: Trace, among: Literal["tested", "drafted"]) -> tuple[flo
     )
 
 
+def _cannot_propose(trace: Trace) -> bool:
+    """Return whether a head drafts that can propose only some tokens."""
+    head = trace.pair.draft and trace.pair.draft.head
+    reduced = head is not None and head.proposable is not None
+    return reduced and trace.config.draft_method.needs_head
+
+
 # Time
 
 
@@ -287,11 +306,11 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     if not config.is_chain:
         return shape_times(costs, context, config.shape)
     drafts = config.draft_method.has_steps
-    fed_two = sum(entry.draft_catch_up == 2 for entry in whole) / len(whole) if costs.runs else 0.0
+    fed_more = mean_fed_more(whole) if costs.runs else 0.0
     if config.fixed_length:
-        return step_times(costs, context, config.depth, drafts=drafts, fed_two=fed_two)
+        return step_times(costs, context, config.depth, drafts=drafts, fed_more=fed_more)
     counts = [entry.num_drafted for entry in whole]
-    return varied_step_times(costs, context, counts, drafts=drafts, fed_two=fed_two)
+    return varied_step_times(costs, context, counts, drafts=drafts, fed_more=fed_more)
 
 
 def _mean_context(whole: Sequence[Round]) -> float:

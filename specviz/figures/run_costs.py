@@ -237,8 +237,12 @@ class _Fit:
             later = tuple(self._scale * each for each in table.draft_next)
             return scaled, later, table.draft_errors
         first, later = self._first_and_later(known)
-        fed_two = [cost.cost - (n - 1) * later for (n, fed), cost in known.items() if fed == 2]
-        first_of_two = max(first, fmean(fed_two)) if fed_two else first * self._share_of_two()
+        extra = [
+            (cost.cost - (n - 1) * later - first) / (fed - 1)
+            for (n, fed), cost in known.items()
+            if fed > 1
+        ]
+        first_of_two = first + max(0.0, fmean(extra)) if extra else first * self._share_of_two()
         error = max(cost.error for cost in known.values())
         rows = (self._at_contexts(first), self._at_contexts(first_of_two))
         return rows, self._at_contexts(later), (error,) * 3
@@ -249,7 +253,7 @@ class _Fit:
         Draft phases of one length do not divide their time among their steps: the table does, or
         all steps are taken to be equal.
         """
-        ones = {n: cost.cost for (n, fed), cost in known.items() if fed != 2}
+        ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
         (shortest, least), (longest, most) = min(ones.items()), max(ones.items())
         table = self._table

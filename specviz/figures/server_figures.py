@@ -106,11 +106,16 @@ def is_reported(entry: ServerRound) -> bool:
 
 
 def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """Return the chunks that are rounds: those with reported counts, or all if none has any."""
-    if trace.grounds == "none":
-        return ()
-    counted = tuple(each for each in trace.rounds if each.accepted is not None)
-    return reported_rounds(trace) or counted or trace.rounds
+    """Return the chunks that are rounds; none if the engine reports no rounds."""
+    return () if trace.grounds == "none" else tuple(filter(is_round, trace.rounds))
+
+
+def is_round(chunk: ServerRound) -> bool:
+    """Return whether a chunk is a round, and not a step without drafts.
+
+    The pass over the prompt, which emits the first token, is a step without drafts.
+    """
+    return chunk.accepted is not None
 
 
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:

@@ -11,6 +11,7 @@ from specviz.figures.arithmetic import known_ratio
 from specviz.record.run_config import RunConfig
 from specviz.record.shapes import Shape, num_nodes
 from specviz.record.step_costs import StepCosts
+from specviz.record.trace import Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +74,24 @@ class StepTimes:
         return self.gamma * self.c + self.v + self.overhead_cost
 
 
+def mean_fed_more(rounds: Sequence[Round]) -> float:
+    """Return the mean number of tokens, besides one, that the first draft steps were fed."""
+    return fmean(max(0, entry.draft_catch_up - 1) for entry in rounds)
+
+
 def step_times(
-    costs: StepCosts, context: float, gamma: int, *, drafts: bool, fed_two: float = 0.0
+    costs: StepCosts, context: float, gamma: int, *, drafts: bool, fed_more: float = 0.0
 ) -> StepTimes:
     """Return the step times of a round that drafts a single chain.
 
     Args:
         drafts: Whether a model proposes the gamma candidates; else drafting is free.
-        fed_two: The share of rounds whose first draft step is fed two tokens.
+        fed_more: The mean number of tokens, besides one, that the first draft step is fed.
     """
     draft = 0.0 if not drafts else None
     if drafts and costs.draft:
-        share = fed_two if len(costs.draft) > 1 else 0.0
-        draft = costs.draft_phase(context, gamma, share) / gamma
+        more = fed_more if len(costs.draft) > 1 else 0.0
+        draft = costs.draft_phase(context, gamma, more) / gamma
     return StepTimes(
         gamma=gamma,
         draft=draft,
@@ -100,7 +106,7 @@ def step_times(
 
 
 def varied_step_times(
-    costs: StepCosts, context: float, counts: Sequence[int], *, drafts: bool, fed_two: float = 0.0
+    costs: StepCosts, context: float, counts: Sequence[int], *, drafts: bool, fed_more: float = 0.0
 ) -> StepTimes:
     """Return the step times of the mean of rounds with these numbers of candidates.
 
@@ -108,7 +114,7 @@ def varied_step_times(
     rounds. Gamma is the rounded mean number.
     """
     gamma = math.floor(fmean(counts) + 0.5)
-    made = step_times(costs, context, gamma, drafts=drafts and gamma > 0, fed_two=fed_two)
+    made = step_times(costs, context, gamma, drafts=drafts and gamma > 0, fed_more=fed_more)
     if made.verification is None or not covers_gamma(costs, max(counts)):
         return made
     return replace(

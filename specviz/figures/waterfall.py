@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from specviz.figures.metrics import Metrics
+from specviz.figures.step_times import mean_fed_more
 from specviz.record.numbers import (
     COST,
     MILLISECONDS_PER_TOKEN,
@@ -134,7 +135,8 @@ class _Causes:
     tau: float
     first: float  # the first draft step of a round, which may be fed two tokens
     later: float
-    caught_up: float  # share of whole rounds whose first draft step was fed two tokens
+    fed_more: float  # mean number of tokens, besides one, that the first draft step was fed
+    reads_states: bool  # whether a head drafts
     v: float
     observed: float
     token_ms: float  # of the target alone
@@ -160,8 +162,7 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
     assert figures.v is not None
     whole = [entry for entry in trace.rounds if entry.whole]
     context = sum(entry.context_length for entry in whole) / len(whole)
-    caught_up = sum(entry.draft_catch_up == 2 for entry in whole) / len(whole)
-    share = caught_up if len(costs.draft) > 1 else 0.0
+    fed_more = mean_fed_more(whole)
     return _Causes(
         gamma=trace.config.gamma,
         greedy=trace.config.greedy,
@@ -169,9 +170,10 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
         by_position=_by_position(whole, trace.config.gamma),
         along=fmean(_tokens([each.odds for each in entry.candidates]) for entry in whole),
         tau=figures.tau,
-        first=costs.draft_phase(context, 1, share) / step,
+        first=costs.draft_phase(context, 1, fed_more if len(costs.draft) > 1 else 0.0) / step,
         later=_later_draft_step(costs, context) / step,
-        caught_up=caught_up,
+        fed_more=fed_more,
+        reads_states=trace.config.draft_method.needs_head,
         v=figures.v,
         observed=timing.speedup,
         token_ms=1000 * timing.target_seconds / figures.num_tokens,
@@ -274,10 +276,12 @@ def _verification_sentence(causes: _Causes) -> str:
 
 
 def _first_step_sentence(causes: _Causes) -> str:
+    fed = f"in {PERCENT.shown(causes.fed_more)} of the rounds it is fed two tokens"
+    if causes.reads_states:
+        fed = f"it is fed {TOKENS.shown(1 + causes.fed_more)} tokens on average"
     return (
         f"The first draft step of a round takes {COST.shown(causes.first)} target steps, a later "
-        f"one {COST.shown(causes.later)}: the first follows a target pass, and in "
-        f"{PERCENT.shown(causes.caught_up)} of the rounds it is fed two tokens."
+        f"one {COST.shown(causes.later)}: the first follows a target pass, and {fed}."
     )
 
 

@@ -111,6 +111,7 @@ def _check_step(one: Any) -> None:
         scratch(MOST_ROWS, 8),
         scratch(MOST_ROWS, 4),
         logits,
+        np.full(1, -1),
         scratch(1, 4),
         None,
     )

@@ -196,6 +196,18 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
             x[row, i] = rounded(like, x[row, i] + added[row, i])
 
 
+@compiled
+def _keep(
+    x: Any, first_row: int, first: int, last: int, places: Any, place: int, hidden: Any
+) -> None:
+    """Write a thread's columns of ``x`` to the hidden states of ``place``, if they are kept."""
+    for number in range(places.shape[0]):
+        if places[number] == place:
+            for row in range(hidden.shape[0]):
+                for i in range(first, last):
+                    hidden[row, number * x.shape[1] + i] = x[first_row + row, i]
+
+
 @kernel
 def step(
     thread: int,
@@ -222,12 +234,14 @@ def step(
     inner: Any,  # float32 [rows, 2 * feed_forward]
     added: Any,  # float32 [rows, width]
     logits: Any,  # float32 [num_logits, vocabulary]
-    hidden: Any,  # float32 [num_hidden, width]
+    places: Any,  # int64: layers before which hidden states are kept; -1: after the norm
+    hidden: Any,  # float32 [num_hidden, width * len(places)]
     blocks: Any,  # uint8 [threads, byte]: room for quantised activations; None for plain weights
 ) -> None:
     """Feed a chain of tokens or append tree nodes.
 
-    Writes the tokens' keys and values, and the hidden states and logits of the last tokens.
+    Writes the tokens' keys and values, and the hidden states and logits of the last tokens. At
+    least as many hidden states are kept as logits are written.
     """
     like = keys[0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]
@@ -247,7 +261,9 @@ def step(
     for row in range(rows):
         embed(like, blocks, outer[0], token_ids[row], x[row], first_column, last_column)
     barrier(counter, arrivals)
+    kept = hidden.shape[0]
     for layer in range(layers.shape[0]):
+        _keep(x, rows - kept, first_column, last_column, places, layer, hidden)
         entry = layers[layer]
         for row in range(rows):
             _norm(like, x[row], entry[_ATTENTION_NORM], eps[0], own[row])
@@ -372,16 +388,15 @@ def step(
         _add(like, x, added, rows, first_column, last_column)
         arrivals += threads
         barrier(counter, arrivals)
-    kept = hidden.shape[0]
+    _keep(x, rows - kept, first_column, last_column, places, layers.shape[0], hidden)
     for row in range(kept):
         _norm(like, x[rows - kept + row], outer[1], eps[0], own[row])
-        if thread == 0:
-            for i in range(width):
-                hidden[row, i] = own[row, i]
+    _keep(own, 0, first_column, last_column, places, -1, hidden)
     if logits.shape[0]:
+        own_place += 4 * width * (kept - logits.shape[0])
         first, last = share(logits.shape[1], thread, threads)
         into = np.int64(logits.ctypes.data)
-        quantised = quantised_rows(blocks, thread, own_place, kept, width, width)
+        quantised = quantised_rows(blocks, thread, own_place, logits.shape[0], width, width)
         matrix_product(
             like,
             blocks,
@@ -391,7 +406,7 @@ def step(
             first,
             last,
             own_place,
-            kept,
+            logits.shape[0],
             width,
             width,
             into,

@@ -8,9 +8,8 @@ from pathlib import Path
 from specviz.errors import ModelFileError
 from specviz.formats.gguf_header import read_header
 from specviz.formats.model_folder import has_chat_template
-from specviz.formats.ollama import PREFIX, find_ollama
 from specviz.local_models.finding import find_models
-from specviz.local_models.searching import hub_snapshot
+from specviz.local_models.searching import path_at
 from specviz.record.pairs import PairSpec
 
 _TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja")
@@ -33,18 +32,18 @@ def place_has_chat(place: str) -> bool | None:
     model reports the error.
     """
     try:
-        if place.startswith(PREFIX):
-            return _gguf_has_chat(find_ollama(place))
-        if os.path.isfile(place):
-            return _gguf_has_chat(Path(place))
-        if os.path.isdir(place):
-            return has_chat_template(Path(place))
-        snapshot = hub_snapshot(place)
+        path = path_at(place)
+        if path is not None and path.is_file():
+            return _gguf_has_chat(path)
     except (ModelFileError, OSError):
         return False
-    if snapshot is None or not any((snapshot / each).is_file() for each in _TEMPLATE_FILES):
+    if path is None or not (os.path.isdir(place) or _has_small_files(path)):
         return None
-    return has_chat_template(snapshot)
+    return has_chat_template(path)
+
+
+def _has_small_files(folder: Path) -> bool:
+    return any((folder / each).is_file() for each in _TEMPLATE_FILES)
 
 
 def _gguf_has_chat(path: Path) -> bool:

@@ -57,8 +57,8 @@ class Headers:
     """The cache of facts about models, fingerprints of tokenizers, and shares of shared tokens."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path or data_folder() / _FILE
-        self._kept = _read(self._path)
+        self._path = path or _default_path()
+        self._kept = _read(self._path) if self._path is not None else _Kept()
         self._changed = False
 
     def facts(self, path: Path) -> KeptFacts:
@@ -111,7 +111,7 @@ class Headers:
 
     def save(self) -> None:
         """Write the cache if it has changed; ignore a folder that cannot be written to."""
-        if not self._changed:
+        if not self._changed or self._path is None:
             return
         part = self._path.with_suffix(f".{os.getpid()}.part")
         try:
@@ -132,6 +132,13 @@ def token_bytes_of(tokenizer: Path) -> TokenBytes:
     if tokenizer.name == "tokenizer.json":
         return json_token_bytes(tokenizer)
     return gguf_token_bytes(read_header(tokenizer))
+
+
+def _default_path() -> Path | None:
+    try:
+        return data_folder() / _FILE
+    except RuntimeError:  # no home folder
+        return None
 
 
 def _read(path: Path) -> _Kept:

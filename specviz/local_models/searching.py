@@ -15,7 +15,7 @@ from pathlib import Path
 from specviz.errors import ModelFileError
 from specviz.formats.gguf_parts import PART
 from specviz.formats.model_folder import CONFIG
-from specviz.formats.ollama import PREFIX, model_file, ollama_models
+from specviz.formats.ollama import PREFIX, find_ollama, model_file, ollama_models
 from specviz.local_models.local_model import Skipped
 from specviz.local_models.origins import Origin, known_origins
 
@@ -108,6 +108,21 @@ def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
     else:
         found = list(walk.models(origin.folder))
     return found, walk.skipped
+
+
+def path_at(place: str) -> Path | None:
+    """Return the GGUF file or folder of a ``--target`` value; None if it is not on this machine.
+
+    The folder of a Hub model may lack the weights.
+
+    Raises:
+        ModelFileError: The model is one of Ollama and its file cannot be found.
+        OSError: The path cannot be read.
+    """
+    if place.startswith(PREFIX):
+        return find_ollama(place)
+    path = os.path.expanduser(place)
+    return Path(path) if os.path.exists(path) else hub_snapshot(place)
 
 
 def hub_snapshot(hub_id: str) -> Path | None:

@@ -142,7 +142,7 @@ def forecast(
     if profile is None or walk is None or costs is None or not covers_gamma(costs, config.gamma):
         return None
     context = num_prompt + config.max_new_tokens / 2
-    times = step_times(costs, context, config.gamma, drafts=True, fed_two=walk.bonus_share)
+    times = step_times(costs, context, config.gamma, drafts=True, fed_more=walk.bonus_share)
     speedup = known_ratio(walk.tau, times.round_cost)
     if speedup is None:
         return None

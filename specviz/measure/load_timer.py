@@ -6,6 +6,8 @@ import time
 
 from specviz.record.pairs import LoadPart, Progress, ProgressCallback
 
+_DOWNLOADING = "downloading"
+
 
 class LoadTimer:
     """A progress callback that also measures the time that each activity takes."""
@@ -15,7 +17,7 @@ class LoadTimer:
         self._starts: list[tuple[str, float]] = []  # of each activity
 
     def __call__(self, progress: Progress) -> None:
-        is_download = progress.activity == "downloading"  # its text changes with its progress
+        is_download = progress.activity == _DOWNLOADING  # its text changes with its progress
         self.begin(progress.activity if is_download else progress.text)
         self._on_progress(progress)
 
@@ -32,3 +34,6 @@ class LoadTimer:
         for (text, start), end in zip(self._starts, ends, strict=True):
             totals[text] += end - start
         return tuple(LoadPart(text=text, seconds=each) for text, each in totals.items())
+
+    def seconds_without_downloads(self) -> float:
+        return sum(each.seconds for each in self.parts() if each.text != _DOWNLOADING)

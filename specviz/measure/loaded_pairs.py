@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import DeviceError
 from specviz.measure.handed_texts import with_texts
+from specviz.measure.load_timer import LoadTimer
 from specviz.record.pairs import PairSpec, ProgressCallback, memory_margin
 from specviz.record.trace import RunConfig
+from specviz.store.load_times import keep_load_time
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -45,14 +47,22 @@ class LoadedPairs:
         return pair
 
     def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
-        """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading."""
+        """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading.
+
+        The time of a load is stored, without the import of the engine.
+        """
         pair = self.get(spec)
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
             return pair
         self._pairs.pop(spec, None)  # a pair whose files have changed
-        self._make_room(spec, on_progress)
-        self._pairs[spec] = pair = self._loaded(spec, on_progress)
+        import specviz.engine  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        timer = LoadTimer(on_progress)
+        timer.begin("making room")
+        self._make_room(spec, timer)
+        self._pairs[spec] = pair = self._loaded(spec, timer)
+        keep_load_time(spec, timer.seconds_without_downloads())
         return pair
 
     def clear(self) -> None:

@@ -31,6 +31,7 @@ from specviz.player.round_values import (
     JsonObject,
     fork_items,
     forked_text,
+    head_item,
     lanes,
     round_items,
     target_step,
@@ -120,7 +121,7 @@ def payload(
         moment: Where to open the run, as query parameters of a link.
     """
     figures = figures or metrics(trace)
-    config, own = trace.config, {"forks": fork_items(trace)}
+    config, own = trace.config, {"forks": fork_items(trace), "head": head_item(trace)}
     return shared_payload(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": prompt_parts(trace),
         "rounds": {

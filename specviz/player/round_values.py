@@ -16,6 +16,7 @@ from specviz.record.trace import (
     Alternatives,
     Candidate,
     Extra,
+    HeadInfo,
     Insight,
     Rival,
     Round,
@@ -42,11 +43,42 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     if earlier := sum(each.rounds for each in trace.prompt.before):
         for number, item in enumerate(items, earlier + start + 1):
             item["number"] = number
+    if head_of(trace) is not None:
+        texts = _tokens(trace)
+        for entry, item in zip(trace.rounds[start:], items, strict=True):
+            if entry.context_length > 1:  # the newest token has no state yet
+                item["read_at"] = texts[entry.context_length - 2]
     for (index, place), text in _adds(trace).items():
         if index >= start:
             item = items[index - start]
             [*item["candidates"], item["extra"]][place]["adds"] = text
     return items
+
+
+def head_of(trace: Trace) -> HeadInfo | None:
+    """Return the head that drafted, if any."""
+    draft = trace.pair.draft if trace.config.draft_method.needs_head else None
+    return draft.head if draft else None
+
+
+def head_item(trace: Trace) -> JsonObject | None:
+    """Return what the head reads, as text, and whether it continues from its own state."""
+    head = head_of(trace)
+    if head is None:
+        return None
+    layers = [str(place) for place in head.places if place >= 0]
+    reads = "the final hidden state"
+    if layers:
+        joined = " and ".join(filter(None, (", ".join(layers[:-1]), layers[-1])))
+        reads = f"the input{'s' * (len(layers) > 1)} of layer{'s' * (len(layers) > 1)} {joined}"
+    return {"reads": reads, "recycles": trace.config.drafter in ("eagle", "mtp")}
+
+
+def _tokens(trace: Trace) -> list[str]:
+    """Return the texts of all tokens, each on its own."""
+    prompt = zip(trace.prompt.token_ids, trace.prompt.token_texts, strict=True)
+    emitted = ((token.token_id, token.text) for _, token in emitted_tokens(trace.rounds))
+    return [alone(token_id, text, trace.pieces) for token_id, text in (*prompt, *emitted)]
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
@@ -171,6 +203,7 @@ def _extra(extra: Extra, pieces: Mapping[str, str]) -> JsonObject:
         "target": extra.target_prob,
         "draft": extra.draft_prob,
         "uniform": extra.uniform,
+        **({"outside": True} if extra.outside else {}),
     }
 
 

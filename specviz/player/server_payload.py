@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
+from itertools import accumulate
 
-from specviz.figures.server_figures import cut_of, reported_rounds
+from specviz.figures.server_figures import cut_of, is_round, reported_rounds
 from specviz.player.payload import JsonObject, RunLink, RunStatus, shared_payload
 from specviz.player.round_values import significant
 from specviz.player.server_summary import pace_alone, server_summary
@@ -38,7 +39,7 @@ def server_payload(
         "prompt": [trace.prompt] if trace.prompt else [],
         "rounds": {
             "from": first,
-            "items": [round_item(trace, index) for index in range(first, len(trace.rounds))],
+            "items": _round_items(trace, first, growing=growing),
             "total": len(trace.rounds),
             "edition": "" if growing else _edition(trace),
         },
@@ -52,6 +53,21 @@ def server_payload(
             "left_out": _left_out(trace),
         },
     }
+
+
+def _round_items(trace: ServerTrace, first: int, *, growing: bool) -> list[JsonObject]:
+    """Return the chunks from index ``first`` on, with their numbers if the engine reports rounds.
+
+    A chunk that is not a round has the number None. A running answer of an engine that can report
+    rounds has numbers from its first chunk on, because a chunk is sent once.
+    """
+    items = [round_item(trace, index) for index in range(first, len(trace.rounds))]
+    if trace.grounds == "none" and not (growing and trace.info.capabilities.rounds):
+        return items
+    numbers = list(accumulate(map(is_round, trace.rounds)))
+    for item, chunk, number in zip(items, trace.rounds[first:], numbers[first:], strict=True):
+        item["number"] = number if is_round(chunk) else None
+    return items
 
 
 def _times(trace: ServerTrace, index: int) -> JsonObject:

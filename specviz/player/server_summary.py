@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specviz.figures.catalogue import CATALOGUE, titled
-from specviz.figures.server_figures import ServerMetrics, server_metrics
+from specviz.figures.server_figures import ServerMetrics, is_round, server_metrics
 from specviz.figures.speedup_words import TOO_NOISY, shown_speedup, verdict_words
 from specviz.player.round_values import JsonObject
 from specviz.player.summary import lead_of
@@ -33,7 +33,7 @@ def server_summary(
         "sizes": "",
         "round_cost": None,
         "sentence": more,
-        "because": "" if growing else _because(trace, figures),
+        "because": "" if growing else _because(trace),
         "bodies": "",
         "lamp": "",
         "figures": [_noted(each, growing=growing) for each in _headlines(figures)],
@@ -60,21 +60,18 @@ def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> s
     return f"{trace.info.title} · {trace.info.model}: {came}{' so far' if growing else ''}"
 
 
-def _because(trace: ServerTrace, figures: ServerMetrics) -> str:
+def _because(trace: ServerTrace) -> str:
     speed = speedup_words(trace) or _NO_SPEEDUP
-    notes = (speed, GROUNDS[trace.grounds], _without_candidates(trace, figures), *trace.notices)
+    notes = (speed, GROUNDS[trace.grounds], _outside_rounds(trace), *trace.notices)
     return " ".join(filter(None, notes))
 
 
-def _without_candidates(trace: ServerTrace, figures: ServerMetrics) -> str:
-    """Explain why the player lists more rounds than the engine counts."""
-    counted_rounds, listed = figures.num_rounds, len(trace.rounds)
-    if trace.grounds == "none" or counted_rounds is None or counted_rounds >= listed:
+def _outside_rounds(trace: ServerTrace) -> str:
+    """Explain the steps that have no number in the player."""
+    if trace.grounds == "none" or all(map(is_round, trace.rounds)):
         return ""
-    return (
-        f"The player lists {listed} rounds. Those without candidates are not counted, such as the "
-        "first, which is the pass over the prompt."
-    )
+    first = "" if is_round(trace.rounds[0]) else " The first is the pass over the prompt."
+    return f"Steps without candidates are not rounds and have no number in the player.{first}"
 
 
 def speedup_words(trace: ServerTrace) -> str | None:

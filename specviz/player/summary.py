@@ -36,7 +36,8 @@ OF_ALPHA = (  # left out if candidates have no individual verdicts
     "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
     "speedup_ideal", "speedup_forecast", "break_even_alpha",
 )  # fmt: skip
-OF_MEMORY = (  # shown only if known
+IF_KNOWN = (  # shown only if known
+    "outside_share",
     "parameters", "step_bytes", "bandwidth_share", "draft_bandwidth_share",
     "verify_bandwidth_share", "free_gamma",
 )  # fmt: skip
@@ -157,7 +158,7 @@ def _headlines(trace: Trace) -> tuple[str, ...]:
 
 
 def _finer(trace: Trace, m: Metrics) -> tuple[str, ...]:
-    known = [name for name in OF_MEMORY if CATALOGUE[name].of(m) is not None]
+    known = [name for name in IF_KNOWN if CATALOGUE[name].of(m) is not None]
     names = (*FINER, *known)
     if trace.config.has_alpha:
         return names

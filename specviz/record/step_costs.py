@@ -117,15 +117,15 @@ class StepCosts:
     def draft_step(self, context: float, tokens: int = 1) -> float:
         return _interpolate(self.contexts, self.draft[tokens - 1], context)
 
-    def draft_phase(self, context: float, gamma: int, catch_up_share: float = 0.0) -> float:
+    def draft_phase(self, context: float, gamma: int, fed_more: float = 0.0) -> float:
         """Return the seconds of a draft phase.
 
         Args:
-            catch_up_share: The share of first steps that are fed two tokens.
+            fed_more: The mean number of tokens, besides one, that the first step is fed.
         """
         first = self.draft_step(context)
-        if catch_up_share:
-            first += catch_up_share * (self.draft_step(context, 2) - first)
+        if fed_more:
+            first += fed_more * (self.draft_step(context, 2) - first)
         if not self.draft_next:
             return first + (gamma - 1) * self.draft_step(context)
         return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)

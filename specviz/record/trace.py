@@ -41,6 +41,7 @@ from typing import Literal
 from specviz.record.bodies import BodyInfo, sized_model
 from specviz.record.conversations import Message
 from specviz.record.numbers import COUNT
+from specviz.record.pairs import weights_title
 from specviz.record.run_config import RunConfig, settings_words
 from specviz.record.run_facts import RunFacts
 from specviz.record.step_costs import StepCosts
@@ -134,6 +135,7 @@ class Extra:
     draft_prob: float | None  # the draft proposes nothing at a bonus position
     uniform: float
     noise: float | None = None  # exponential noise of the token, if both models share the noise
+    outside: bool = False  # whether the head's vocabulary lacks the token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +162,7 @@ class Round:
     extra: Extra | None
     emitted: tuple[int, ...]
     cut: CutReason | None
-    draft_catch_up: int  # tokens the first draft step was fed: 1, or 2 after a bonus
+    draft_catch_up: int  # tokens the first draft step was fed: for a model 1, or 2 after a bonus
     times: RoundTimes
 
     @property
@@ -185,6 +187,17 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadInfo:
+    """What a drafting head reads, and what it can propose.
+
+    ``places``: the target's hidden states: i is the stream that enters layer i, -1 the final state.
+    """
+
+    places: tuple[int, ...]
+    proposable: int | None  # number of tokens that it can propose; None if all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """One model of the pair, identified so that a run can be repeated."""
 
@@ -196,6 +209,7 @@ class ModelInfo:
     body: BodyInfo | None = None
     weights: str = ""  # types of quantised weights, such as "Q4_1"; empty for other weights
     weights_option: str = "auto"  # as in ``PairSpec``
+    head: HeadInfo | None = None  # if the model is a drafting head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,12 +240,8 @@ class PairInfo:
     @property
     def chosen_weights(self) -> str:
         """Text such as "target in Q8_0"; empty if all weights are as stored."""
-        models = (("target", self.target), ("draft", self.draft))
-        return ", ".join(
-            f"{role} in {model.weights or 'floating point'}"
-            for role, model in models
-            if model is not None and model.weights_option != "auto"
-        )
+        draft = self.draft.weights_option if self.draft else "auto"
+        return weights_title(self.target.weights_option, draft)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,14 @@ from specviz.store.rows import Query
 _JOINED = " + "  # between the names of target and draft
 
 
-def measured_alphas() -> dict[tuple[str, str], float]:
+def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:
     """Return the mean observed acceptance rate by target and draft; empty without a library.
 
     Only runs with the lossless rule of the papers count: other rules accept other shares.
+
+    Args:
+        weights: ``PairSpec.chosen_weights`` of the pairs; only runs with these weights count.
+            Runs stored before the library had this column count as runs with weights as stored.
     """
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     try:
@@ -24,6 +28,7 @@ def measured_alphas() -> dict[tuple[str, str], float]:
         return {}
     for row in rows:
         target, joined, draft = row.summary.pair.partition(_JOINED)
-        if joined and row.summary.alpha_observed is not None:
-            found[target, draft].append(row.summary.alpha_observed)
+        alpha = row.summary.alpha_observed
+        if joined and alpha is not None and (row.summary.weights or "") == weights:
+            found[target, draft].append(alpha)
     return {pair: fmean(rates) for pair, rates in found.items()}

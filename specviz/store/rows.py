@@ -48,6 +48,7 @@ class RunSummary:
     seed: int | None = None  # None for runs stored before this column existed
     # Accepted candidates of the first rounds, separated by commas; None if unknown or not stored.
     accepted: str | None = None
+    weights: str | None = None  # as in ``PairInfo.chosen_weights``; None for older runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

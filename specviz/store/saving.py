@@ -71,6 +71,7 @@ def _columns_of_run(trace: Trace) -> dict[str, Any]:
         "rule": config.rule,
         "fork": config.forks[-1].words if config.forks else None,
         "bodies": bodies_title(trace.pair)[:_LABEL],
+        "weights": trace.pair.chosen_weights,
         "speedup": timing and timing.speedup,
         "speedup_low": timing and timing.low,
         "speedup_high": timing and timing.high,

@@ -116,6 +116,10 @@ _ACCEPTED = """
 ALTER TABLE runs ADD COLUMN accepted TEXT
 """
 
+_WEIGHTS = """
+ALTER TABLE runs ADD COLUMN weights TEXT
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
@@ -126,6 +130,7 @@ MIGRATIONS = (
     _ENGINES,
     _SEEDS,
     _ACCEPTED,
+    _WEIGHTS,
 )  # the schema version is the number of applied migrations
 VERSION = len(MIGRATIONS)
 

@@ -34,10 +34,10 @@ from specviz.store.old_blocks import baseline_of_blocks
 
 # Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices;
 # schema 8, answers of other engines; schema 9, more methods; schema 10, graphed steps; schema 11,
-# conversations; schema 12, step costs fitted to runs; schema 13, quantised weights. The other
-# schemas only added fields.
-SCHEMA = 13
-_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS, _FITS = 5, 8, 9, 10, 11, 12
+# conversations; schema 12, step costs fitted to runs; schema 13, quantised weights; schema 14,
+# drafting heads. The other schemas only added fields.
+SCHEMA = 14
+_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS, _FITS, _QUANTISED = 5, 8, 9, 10, 11, 12, 13
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -60,7 +60,7 @@ _ADDED: dict[type, dict[str, int]] = {
     },
     Slice: {"phases": _FITS},
     Forecast: dict.fromkeys(_OF_INTERVALS, _FITS),
-    ModelInfo: {"body": 4, **dict.fromkeys(_OF_WEIGHTS, SCHEMA)},
+    ModelInfo: {"body": 4, **dict.fromkeys(_OF_WEIGHTS, _QUANTISED), "head": SCHEMA},
     PairInfo: dict.fromkeys(("shared_tokens", "texts_sha256"), _METHODS),
     Environment: {"place": 8},
     Prompt: {"before": _CONVERSATIONS},
@@ -74,12 +74,12 @@ _ADDED: dict[type, dict[str, int]] = {
         "overruled": 6,
         **dict.fromkeys(("parent", "joint", "coin", "noise", "rival"), _METHODS),
     },
-    Extra: {"noise": _METHODS},
+    Extra: {"noise": _METHODS, "outside": SCHEMA},
 }
 # Left out at their default.
 _OPTIONAL = (
     "pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied", "phases",
-    *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS,
+    *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS, "head", "outside",
 )  # fmt: skip
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")

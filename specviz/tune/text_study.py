@@ -174,7 +174,7 @@ class TextStudy:
         """
         drafter, method = self.config.drafter, self.config.draft_method
         if method.needs_draft or not method.has_steps:
-            drafter = first_method(has_draft=pair.draft is not None).name
+            drafter = first_method(pair.draft_kind).name
         return usual_method(replace(self.config, temperature=temperature), drafter)
 
 

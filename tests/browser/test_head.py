@@ -84,6 +84,29 @@ def test_the_player_stays_in_place_while_the_head_fills(feed: Feed, width: int) 
     assert page.locator(".player").bounding_box() == before
 
 
+# Whether the two texts of the status line are wider than their elements.
+CUT = """() => ['.sum-pill b', '.sum-detail'].map((each) => {
+  const element = document.querySelector(each), range = document.createRange();
+  range.selectNodeContents(element);
+  return range.getBoundingClientRect().right > element.getBoundingClientRect().right + 0.01;
+})"""
+
+
+@pytest.mark.parametrize(("width", "cut"), [(1070, False), (380, True)])
+def test_a_narrow_status_line_cuts_the_pair_and_keeps_what_to_do(
+    feed: Feed, width: int, cut: bool
+) -> None:
+    data = data_of(make_trace(["r"]))
+    run = data["run"] | {
+        "label": "done · tinystories · simulated 122 M target, 20 M draft",
+        "detail": "press Run to use the new size",
+    }
+    page = feed(data | {"run": run}, width=width)
+    assert page.evaluate(CUT) == [cut, False]
+    assert page.locator(".sum-pill b").bounding_box()["width"] >= 88
+    assert page.locator(".sum-pill").get_attribute("title") == f"{run['label']} · {run['detail']}"
+
+
 def test_moving_gamma_predicts_its_round_before_a_run(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

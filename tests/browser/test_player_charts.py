@@ -134,6 +134,25 @@ def test_the_measured_target_alone_has_a_separate_line(
     assert "step costs" in words(page, f"{THROUGHPUT} .ch-caption")
 
 
+# How far each label of a curve reaches out of the chart, in pixels.
+OUTSIDE = """(chart) => {
+  const plot = document.querySelector(`${chart} .ch-plot`).getBoundingClientRect();
+  return [...document.querySelectorAll(`${chart} .ch-labels text`)].filter((e) => e.textContent)
+    .map((each) => each.getBoundingClientRect())
+    .map(({left, right}) => Math.max(plot.left - left, right - plot.right));
+}"""
+
+
+@pytest.mark.parametrize(("width", "short"), [(360, True), (1140, False)])
+def test_labels_of_curves_are_inside_the_chart(feed: Feed, width: int, short: bool) -> None:
+    target = throughput()["charts"]["throughput"]["target"]
+    page = feed(throughput(measured_target=1.05 * target), width=width)
+    assert max(page.evaluate(OUTSIDE, THROUGHPUT)) <= 0
+    names = page.text_content(f"{THROUGHPUT} svg")
+    assert bool(re.search(r"target alone \d.*, measured \d", names)) == short
+    assert bool(re.search(r"target alone: step costs \d.*, measured \d", names)) != short
+
+
 def test_doubtful_step_costs_are_reported(feed: Feed) -> None:
     busy = "The machine was busy. Measure step costs again under The pair."
     page = feed(throughput(doubt="The machine was busy."))

@@ -143,6 +143,29 @@ def test_keys_leave_it(demo: Demo, open_page: Callable[..., Any], key: str) -> N
     assert_presented(page)
 
 
+NEWEST = ".to-newest:visible"
+AT_END = """() => [...document.querySelectorAll('.text-pane .scroll, .rounds .scroll')]
+  .map((pane) => pane.scrollHeight - pane.clientHeight - pane.scrollTop < 12)"""
+
+
+def test_one_button_leads_both_panes_back_to_the_end(feed: Feed) -> None:
+    page = feed(data_of(recorded()))
+    page.keyboard.press("p")
+    assert_presented(page)
+    seek(page, END)
+    assert page.evaluate(AT_END) == [True, True]
+    for pane in (f"{TEXT} .scroll", ".rounds .scroll"):
+        page.hover(pane)
+        page.mouse.wheel(0, -80)
+        page.wait_for_function(f"({AT_END})().includes(false)")
+    page.wait_for_function(f"({AT_END})().every((each) => !each)")
+    assert page.locator(NEWEST).count() == 1
+    page.click(NEWEST)
+    next_frame(page)
+    assert page.evaluate(AT_END) == [True, True]
+    assert page.locator(NEWEST).count() == 0
+
+
 def test_nothing_else_can_be_reached(demo: Demo, open_page: Callable[..., Any]) -> None:
     page = open_page(demo.show("talk", recorded(), state="done", present="1"))
     assert_presented(page)

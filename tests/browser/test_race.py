@@ -24,6 +24,10 @@ COUNTS = (
     f"() => [...document.querySelectorAll('{LANE} .count')].map((e) => parseInt(e.textContent))"
 )
 TIMES = f"() => [...document.querySelectorAll('{LANE} .time')].map((e) => e.dataset.seconds)"
+# The colour of the dot beside each lane's name.
+DOTS = """() => [...document.querySelectorAll('button.racer')]
+  .map((each) => getComputedStyle(each, '::before').borderTopColor)"""
+COLOURS = ["rgb(47, 127, 194)", "rgb(209, 147, 47)", "rgb(161, 99, 199)", "rgb(26, 156, 118)"]
 # Returns when each row shows its finish, in milliseconds since the start of the race, the time that
 # the clock skips in frames longer than half a second, and the longest frame.
 WATCH = f"""() => new Promise((done) => {{
@@ -179,6 +183,7 @@ def test_lanes_have_separate_rows(open_file: Opener, width: int, number: int) ->
     assert page.locator(LANE).count() == number + 1
     boxes = [each.bounding_box() for each in page.locator(LANE).all()]
     assert all(a["y"] + a["height"] <= b["y"] + 1 for a, b in pairwise(boxes))
+    assert page.evaluate(DOTS) == COLOURS[:number]
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert page.is_hidden('[data-testid="lanes"]')
 

@@ -61,12 +61,26 @@ def test_rounds_have_fates_and_no_invented_text(open_file: Opener) -> None:
     assert (figure(page, "tau"), figure(page, "draft-acceptance-rate")) == (3.5, 0.5)
 
 
+def test_the_token_of_the_prompt_is_not_a_round(open_file: Opener) -> None:
+    page = at_end(open_file, replay_html(server_trace()))
+    assert page.locator(f"{ROUND} .number").all_inner_texts() == ["–", "1", "2", "3", "4"]
+    assert page.inner_text(".where") == "round 4 of 4"
+    assert "4 rounds" in page.inner_text(".sum-headline")
+    ticks = page.locator(".ch-times .ch-bottom text")
+    assert [each for each in ticks.all_text_contents() if each] == ["round 1", "4"]
+    page.click(f"{ROUND}[data-index='0'] .chip")
+    next_frame(page)
+    text = page.inner_text(CARD)
+    assert "outside the rounds" in text
+    assert "No candidates were drafted for it" in text
+
+
 def test_the_card_names_known_and_unreported_values(open_file: Opener) -> None:
     page = at_end(open_file, replay_html(server_trace()))
     page.click(f"{ROUND}[data-index='1'] .chip >> nth=3")
     next_frame(page)
     text = page.inner_text(CARD)
-    assert "round 2, candidate 4 of 5" in text
+    assert "round 1, candidate 4 of 5" in text
     assert "rejected: 3 of 5 candidates of this round were accepted" in text
     assert "0.120 s after the request" in text
     assert "does not report the draft’s and the target’s probabilities" in text

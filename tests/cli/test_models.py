@@ -12,6 +12,8 @@ from specviz.cli import main
 from specviz.cli.compare import plan_from
 from specviz.cli.options import build_parser
 from specviz.comparison.plan import Plan
+from specviz.record.pairs import PairSpec
+from specviz.store.load_times import keep_load_time
 from tests.local_models.conftest import home, pair
 
 __all__ = ["home", "pair"]  # fixtures of this module
@@ -47,6 +49,22 @@ def test_lists_the_drafts_of_a_target(home: Path, capsys: pytest.CaptureFixture[
     assert by_name["big"] == by_name["small"] != by_name["tiny-f32"]
     assert main(["models", "--for", "nothing"]) == 2
     assert "no model 'nothing'" in capsys.readouterr().err
+
+
+def test_lists_the_time_of_earlier_loads(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def load_of(name: str) -> tuple[object, object]:
+        (model,) = [each for each in record([], capsys)["models"] if each["name"] == name]
+        return model["load_seconds"], model["earlier_loads"]
+
+    assert load_of("big") == (None, 0)
+    keep_load_time(PairSpec(target="maker/big"), 1.25)
+    keep_load_time(PairSpec(target="maker/big"), 2.5)
+    assert load_of("big") == ([1.25, 2.5], 2)
+    assert load_of("tiny-f32") == (None, 0)
+    assert main(["models"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "1.2 s to 2.5 s" in next(each for each in lines if each.startswith("big "))
+    assert " –  " in next(each for each in lines if each.startswith("tiny-f32 "))
 
 
 def test_a_folder_is_added_once_and_forgotten(

@@ -12,7 +12,7 @@ from specviz.engine.model import compiled_step
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.library_step import LibraryStep
-from specviz.engine.model.step_capabilities import HiddenStates
+from specviz.engine.model.step_capabilities import FINAL
 from specviz.engine.model.steps import Step
 from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
@@ -225,7 +225,7 @@ def test_padding_rows_are_cut_from_the_logits() -> None:
 def test_hidden_states_are_the_last_ones() -> None:
     model, _, lean = both("llama")
     library = LibraryStep(model, 320)
-    library.request_hidden(HiddenStates.FINAL)
+    library.request_hidden(FINAL)
     lean.feed(ids(7), 7)
     library.feed(ids(7), 7)
     assert lean.hidden is not None

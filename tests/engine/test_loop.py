@@ -328,10 +328,13 @@ def test_a_custom_drafter_receives_the_targets_hidden_states(
 ) -> None:
     notes = watch(monkeypatch)
     drafter = Guesser(pair.vocabulary)
-    rounds = list(Speculation(pair, PROMPT, config(gamma=3), drafter=drafter))
+    run = Speculation(pair, PROMPT, config(gamma=3), drafter=drafter)
+    rounds = list(run)
     assert len(drafter.hidden) == len(rounds)
     head = pair.target.get_output_embeddings()
     assert head is not None
+    assert drafter.hidden[0] is not None
+    assert len(drafter.hidden[0]) == len(run.prompt.token_ids) - 1
     feeds = notes.targets[0].feeds[1:]
     for hidden, feed, entry in zip(drafter.hidden[1:], feeds, rounds, strict=False):
         assert hidden is not None

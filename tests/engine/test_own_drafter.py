@@ -58,7 +58,7 @@ def test_a_custom_drafter_receives_hidden_states(llama: Path, step: str) -> None
     assert len(drafter.seen) == len(rounds)
     config: Any = pair.target.config
     width = config.hidden_size
-    assert drafter.seen[0] == (1, width)  # the prompt's last token but one
+    assert drafter.seen[0] == (len(run.prompt.token_ids) - 1, width)
     accepted = [entry.num_accepted for entry in rounds[:-1]]
     assert min(accepted) < GREEDY.gamma
     assert drafter.seen[1:] == [(count + 1, width) for count in accepted]

@@ -14,7 +14,14 @@ from specviz.engine.loading import hardware, loading
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.library_step import LibraryStep, LibraryWeights
 from specviz.engine.model.static_step import STATIC_CAPABILITIES, StaticStep
-from specviz.engine.model.step_capabilities import HiddenStates, Missing, StepCapabilities
+from specviz.engine.model.step_capabilities import (
+    AFTER_NORM,
+    FINAL,
+    HiddenStates,
+    Missing,
+    StepCapabilities,
+    require_places,
+)
 from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.translated_step import TranslatedStep
 from specviz.errors import DeviceError, PairError
@@ -97,18 +104,42 @@ def test_feeds_and_forgets(kind: str) -> None:
 def test_hidden_states(kind: str) -> None:
     step, library = steps_of(kind)
     if "hidden_states" not in DECLARED[kind]:
-        refused(step.capabilities.hidden_states, lambda: step.request_hidden(HiddenStates.FINAL))
+        refused(step.capabilities.hidden_states, lambda: step.request_hidden(FINAL))
         return
+    states = HiddenStates((1, AFTER_NORM, 0))
     for each in (step, library):
-        each.request_hidden(HiddenStates.FINAL)
+        each.request_hidden(states)
         each.feed(TEXT, 0)
     close(step.hidden, library.hidden)
-    for each in (step, library):
-        each.feed(FED, 3)
-    close(step.hidden, library.hidden)
+    for num_logits in (0, 1, 3):
+        close(step.feed(FED, num_logits)[:num_logits], library.feed(FED, num_logits)[:num_logits])
+        close(step.hidden, library.hidden)
     for each in (step, library):
         each.branch(FED, PARENTS)
     close(step.hidden, library.hidden)
+    assert step.hidden is not None
+    assert step.hidden.shape == (len(FED), 3 * 32)
+    assert torch.unique(step.hidden[0].view(3, 32), dim=0).shape[0] == 3
+
+
+@pytest.mark.parametrize("kind", ["torch", "compiled"])
+def test_the_place_after_the_last_layer_is_before_the_norm(kind: str) -> None:
+    step, library = steps_of(kind)
+    assert isinstance(library, LibraryStep)
+    norm: Any = library._model.base_model.norm
+    step.request_hidden(HiddenStates((2, AFTER_NORM)))
+    step.feed(TEXT, 2)
+    assert step.hidden is not None
+    before, after = step.hidden.chunk(2, -1)
+    with torch.inference_mode():
+        close(norm(before), after)
+    assert (before - after).abs().max() > 0.1
+
+
+def test_a_place_outside_the_target_is_refused() -> None:
+    with pytest.raises(PairError, match="at layer 3, but its last is 2") as error:
+        require_places(range(-1, 3), HiddenStates((0, 3)))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", DECLARED)

@@ -13,7 +13,7 @@ from specviz.engine.model import library_step as step_module
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.library_step import LibraryStep
-from specviz.engine.model.step_capabilities import HiddenStates
+from specviz.engine.model.step_capabilities import FINAL
 from specviz.engine.model.steps import Step
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
@@ -174,7 +174,7 @@ def test_a_tree_may_follow_an_empty_text(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
 def test_hidden_states_are_those_of_the_nodes(kind: str) -> None:
     step, tree = make(kind, "llama"), random_tree(6, seed=4)
-    step.request_hidden(HiddenStates.FINAL)
+    step.request_hidden(FINAL)
     step.feed(ids(PROMPT, 5), 0)
     tree.branch(step, (6,))
     ours = step.hidden

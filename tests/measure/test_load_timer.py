@@ -32,3 +32,4 @@ def test_times_each_activity_until_the_next(monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert [each.text for each in seen[:4]] == ["reading", "reading", "checking", "reading"]
     assert len(seen) == 6
+    assert timer.seconds_without_downloads() == 6.0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from specviz.local_models.headers import Headers
 from specviz.measure import loaded_pairs
 from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec
+from specviz.store.load_times import expected_load
 
 
 @pytest.fixture
@@ -55,3 +58,18 @@ def test_a_new_weights_file_counts_as_a_change(own_folder: Path) -> None:
     pairs.load(spec, lambda _: None)
     (own_folder / "draft" / "model.safetensors.index.json").write_text("{}")
     assert pairs.get(spec) is None
+
+
+def test_the_time_of_a_load_is_stored(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(own_folder / "home"))
+    spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
+    assert expected_load(spec, Headers()) is None
+    before = time.perf_counter()
+    pairs = LoadedPairs()
+    pairs.load(spec, lambda _: None)
+    took = time.perf_counter() - before
+    pairs.load(spec, lambda _: None)  # it is loaded already
+    found = expected_load(spec, Headers())
+    assert found is not None
+    assert found.num_loads == 1
+    assert 0 < found.low == found.high < took

@@ -21,7 +21,7 @@ def test_settings_accept_exactly_the_names_in_the_table() -> None:
 
 
 def test_a_target_alone_has_only_methods_without_a_draft_model() -> None:
-    assert methods_for(has_draft=True) == ["model", "prompt-lookup", "suffix"]
-    assert not any(DRAFT_METHODS[name].needs_draft for name in methods_for(has_draft=False))
-    assert first_method(has_draft=True).needs_draft
-    assert not first_method(has_draft=False).needs_draft
+    assert methods_for("model") == ["model", "prompt-lookup", "suffix"]
+    assert not any(DRAFT_METHODS[name].needs_draft for name in methods_for(""))
+    assert first_method("model").needs_draft
+    assert not first_method("").needs_draft

@@ -61,6 +61,7 @@ def test_an_older_schema_is_migrated(path: Path, version: int) -> None:
         bodies=summary_of(full_trace()).bodies if version > 5 else None,
         seed=summary_of(full_trace()).seed if version > 7 else None,
         accepted=summary_of(full_trace()).accepted if version > 8 else None,
+        weights="" if version > 9 else None,
     )
     assert library.open(run_id) == full_trace()
     assert version_of(path) == VERSION

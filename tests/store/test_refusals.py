@@ -18,6 +18,7 @@ from specviz.errors import ConfigError, TraceError
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import TOP_ALTERNATIVES, RunConfig
+from specviz.store.traces import SCHEMA
 from tests.traces import full_trace, make_trace
 
 
@@ -59,7 +60,10 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "a list": (b"[]", "is not a specviz trace"),
     "another object": (b'{"schema": 1}', "is not a specviz trace"),
     "kind of another": (b'{"schema": 1, "kind": {}}', "is not a specviz trace"),
-    "newer": (b'{"schema": 14, "kind": "specviz.trace"}', "written by a newer specviz"),
+    "newer": (
+        f'{{"schema": {SCHEMA + 1}, "kind": "specviz.trace"}}'.encode(),
+        "written by a newer specviz",
+    ),
     "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "has an unknown schema"),
     "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "has an unknown schema"),
     "no schema": (b'{"kind": "specviz.trace"}', "has an unknown schema"),

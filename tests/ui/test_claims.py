@@ -236,7 +236,13 @@ def test_a_claim_on_several_drafts_is_refused_for_a_target_alone(tmp_path: Path)
     sound(app.button(key=f"claims_run_{card}").click().run())
     (refused,) = app.error
     assert "draft model" in refused.value
+    assert list(app.container(f"claim_{card}").error) == [refused]
     assert the_claim_runs().going("drafts") is None
+    sound(app.run())
+    assert [each.value for each in app.error] == [refused.value]
+    app.session_state[pair_panel._REQUESTED] = PairSpec()
+    sound(app.run())
+    assert not app.error
 
 
 def test_recorded_runs_of_a_chat_model_test_the_claims_on_texts() -> None:

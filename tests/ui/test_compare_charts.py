@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import metrics
 from specviz.figures.throughput import extrapolated_curves
+from specviz.player.player_source import player_source
+from specviz.player.racing import MOST_LANES
 from specviz.record.trace import RunConfig, Trace
 from specviz.ui.compare import charts
 from specviz.ui.compare.charts import KindReadings, LaneRuns, Reading
@@ -63,6 +66,13 @@ def test_acceptance_by_position_pools_the_runs_of_a_lane() -> None:
     alone: Any = charts.alpha_by_position([lane_of(label="one", traces=ONE.traces[:1])])
     known = [each for each in metrics(ONE.traces[0]).alpha_by_position if each is not None]
     assert list(alone.data[0].y) == pytest.approx(known)
+
+
+def test_the_player_shows_a_lane_in_its_colour() -> None:
+    _, style = player_source()
+    shown = re.findall(r"\.lane\[data-index=\"\d\"\] \{ --lane: (#\w+)", style)
+    drawn: Any = charts.alpha_by_position([ONE] * MOST_LANES)
+    assert shown == [each.line.color for each in drawn.data]
 
 
 def test_tokens_per_round_are_shares_of_whole_rounds_with_tau() -> None:

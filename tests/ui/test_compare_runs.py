@@ -39,7 +39,7 @@ def costs_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pair = load_pair(PairSpec(name="tinystories", threads=1))
         for threads in (1, 2):
             pair.environment = replace(pair.environment, threads=threads)
-            for drafter in methods_for(has_draft=True):
+            for drafter in methods_for("model"):
                 key = costs_key(pair, RunConfig(drafter=drafter))
                 assert save_value("step-costs", key, make_costs())
     return folder

@@ -14,6 +14,8 @@ from streamlit.testing.v1.element_tree import Selectbox
 from specviz.local_models.local_model import ModelFacts
 from specviz.record.numbers import SIZE
 from specviz.record.pairs import CHAT_PAIR, PairSpec
+from specviz.store import Library
+from specviz.store.saving import save_run
 from specviz.ui.access import the_access
 from specviz.ui.session import machine_models
 from specviz.ui.session.machine_models import itemsize_of, size_in_memory
@@ -21,6 +23,7 @@ from specviz.ui.widgets import pair_boxes
 from specviz.ui.widgets.machine_boxes import DRAFT_MODEL, TARGET_MODEL
 from specviz.ui.widgets.method_boxes import early_exits
 from tests.formats.tiny_gguf import tiny_gguf
+from tests.traces import make_trace
 from tests.ui.machine_folder import use_home, use_models, write_models
 from tests.ui.paging import opened, page_of, sound, until, until_over
 
@@ -81,6 +84,18 @@ def test_choosing_a_target_offers_its_drafts_and_loads_nothing(machine: Path) ->
     shown = PairSpec(target=str(machine / "large"), draft=str(machine / "small"))
     assert app.session_state["pair asked for"] == shown
     assert app.query_params[DRAFT_MODEL] == "small"  # a better one may be found later
+
+
+def test_the_measured_acceptance_is_that_of_the_chosen_weights(machine: Path) -> None:
+    trace = make_trace(["ar"])
+    name = f"{machine / 'large'} + {machine / 'small'}"
+    target = replace(trace.pair.target, weights_option="q8_0")
+    save_run(Library(), replace(trace, pair=replace(trace.pair, name=name, target=target)))
+    app = listed(tune, target_model="large", draft_model="small")
+    until(app, lambda: draft_box(app).options[0].startswith("small · same tokenizer"))
+    assert "measured α" not in draft_box(app).options[0]
+    sound(app.selectbox(key="target_weights").set_value("q8_0").run())
+    assert "measured α 0.500" in draft_box(app).options[0]
 
 
 def test_decoded_weights_have_their_size_in_memory(home: None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -51,6 +52,20 @@ def test_device_and_number_type_are_chosen_with_the_pair(tmp_path: Path) -> None
     asked = app.session_state["pair asked for"]
     assert (asked.device, asked.dtype, asked.target) == ("cpu", "bfloat16", str(tmp_path))
     assert (asked.target_weights, asked.draft_weights) == ("auto", "float")
+
+
+def test_the_expected_time_is_that_of_earlier_loads(tmp_path: Path, own_home: None) -> None:
+    target, draft = own_pair(tmp_path)
+    app = with_folders(target, draft)
+    assert "Loading takes" not in words(app)
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: "target + draft is loaded" in words(app))
+    assert "Loading takes" not in words(app)
+    sound(app.button(key="unload_pair").click().run())
+    until(app, lambda: "No pair is loaded" in words(app))
+    assert re.search(r"Loading takes about [\d.]+ s, by 1 earlier load on this", words(app))
+    sound(app.selectbox(key="target_weights").set_value("q8_0").run())
+    assert "Loading takes" not in words(app)
 
 
 def test_the_parts_of_loading_are_listed_with_their_times() -> None:

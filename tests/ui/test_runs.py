@@ -102,6 +102,17 @@ def test_lists_a_library_that_cannot_be_written(
     assert len(table(app)) == 2
 
 
+def test_chosen_weights_are_a_part_of_the_name(library: Library) -> None:
+    trace = make_trace()
+    target = replace(trace.pair.target, weights="Q8_0", weights_option="q8_0")
+    save_run(library, trace)
+    save_run(library, replace(trace, pair=replace(trace.pair, target=target)))
+    quantised, stored = table(runs_page()).to_dict("records")
+    assert quantised["Run"] == f"target in Q8_0, {stored['Run']}"
+    assert quantised["Pair"] == f"{stored['Pair']} · target in Q8_0"
+    assert "Q8_0" not in stored["Run"]
+
+
 def test_prompts_distinguish_runs_of_one_name(library: Library) -> None:
     trace = make_trace()
     for text in ("The red\nfox", "x" * 70):  # runs of one lane share a name

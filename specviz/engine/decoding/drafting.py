@@ -2,9 +2,8 @@
 
 The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_drafting.py``). Lookup
 drafters copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``). An early exit
-drafts with the target's first layers. A drafter may read the target's final hidden states at the
-tokens that the last target pass added to the text. A Medusa head needs no other states. EAGLE also
-needs the states of prompt tokens and of inner layers, which are not kept.
+drafts with the target's first layers. A head (``heads/``) drafts from the target's hidden states at
+the tokens that the last target pass added to the text.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Protocol
 
 import torch
 
+from specviz.engine.decoding.head_drafting import HeadDrafter
 from specviz.engine.decoding.lookup import PromptLookupDrafter
 from specviz.engine.decoding.model_drafting import ExitDrafter, ModelDrafter
 from specviz.engine.decoding.own_drafter import own_drafter
@@ -22,18 +22,19 @@ from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
 from specviz.engine.decoding.stopping import Stopper
 from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.decoding.tree_drafting import TreeDrafter
+from specviz.engine.heads.head import Head
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.step_capabilities import HiddenStates, require
+from specviz.engine.model.step_capabilities import FINAL, HiddenStates, require
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError
-from specviz.record.drafters import chosen_drafter
+from specviz.record.drafters import DraftMethod, chosen_drafter
 from specviz.record.run_config import RunConfig
 
 
 class Drafter(Protocol):
     @property
     def wants_hidden(self) -> HiddenStates | bool:
-        """The kind of the target's hidden states that ``propose`` reads; False for none."""
+        """The target's hidden states that ``propose`` reads; True for FINAL, False for none."""
         ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -49,7 +50,7 @@ class Drafter(Protocol):
             hidden: The hidden states `[num_tokens, width]` that ``wants_hidden`` names, at the
                 tokens that the last target pass added to the text, newest last. The target has
                 not read the history's last token yet, so this token has no state. In the first
-                round: the state at the prompt's last token but one. None if there is no state.
+                round: the states at all tokens of the prompt but the last. None if there are none.
         """
         ...
 
@@ -59,6 +60,17 @@ class Drafter(Protocol):
         ``kept``: the tree nodes that are now part of the text.
         """
         ...
+
+
+def wanted_states(drafter: Drafter) -> HiddenStates | None:
+    """Return the target's hidden states that a drafter reads, if any."""
+    wanted = drafter.wants_hidden
+    return FINAL if wanted is True else wanted or None
+
+
+def proposable_by(drafter: Drafter) -> frozenset[int] | None:
+    """Return the tokens that a head can propose; None if the drafter can propose all."""
+    return drafter.proposable if isinstance(drafter, HeadDrafter) else None
 
 
 def make_drafter(
@@ -78,23 +90,45 @@ def make_drafter(
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:
         case "model":
-            step = _draft_step(pair, capacity, prompt_ids)
-            if config.is_chain:
-                return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
-            for each in (target, step):
-                require(each.capabilities.trees)
-            return TreeDrafter(step, config, sampler)
+            return _from_draft_model(pair, config, capacity, sampler, stopper, target, prompt_ids)
         case "prompt-lookup":
             return PromptLookupDrafter(pair.vocabulary, pair.device)
         case "suffix":
             return SuffixDrafter(pair.vocabulary, pair.device, pair.texts)
-        case "early-exit":
-            step = target.early_exit(chosen.number)
-            return ExitDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
         case "own":
             return own_drafter(pair, config, capacity)
         case _:
-            raise AssertionError(f"no such drafter: {config.drafter}")
+            choose = make_chooser(config, sampler)
+    if chosen.method.needs_head:
+        head = _head(pair, chosen.method)
+        return HeadDrafter(head, target, capacity, choose, pair.vocabulary, stopper)
+    return ExitDrafter(target.early_exit(chosen.number), choose, pair.vocabulary, stopper)
+
+
+def _from_draft_model(
+    pair: Pair,
+    config: RunConfig,
+    capacity: int,
+    sampler: Sampler,
+    stopper: Stopper | None,
+    target: Step,
+    prompt_ids: Sequence[int],
+) -> Drafter:
+    step = _draft_step(pair, capacity, prompt_ids)
+    if config.is_chain:
+        return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
+    for each in (target, step):
+        require(each.capabilities.trees)
+    return TreeDrafter(step, config, sampler)
+
+
+def _head(pair: Pair, method: DraftMethod) -> Head:
+    if pair.head is None or pair.head.method != method.name:
+        raise PairError(
+            f"This pair has no {method.words}.",
+            remedy="Load the target with the head as its draft, or choose another drafter.",
+        )
+    return pair.head
 
 
 def _draft_step(pair: Pair, capacity: int, prompt_ids: Sequence[int]) -> Step:

@@ -66,7 +66,7 @@ class ModelDrafter(ModelReader):
                 self._stopper.observe(logits, distribution, fed)
         if not tokens:
             return nothing(self._vocabulary, draws.uniforms.device)
-        return Proposal(_joined(tokens), _joined(probs), _joined(rows), catch_up)
+        return Proposal(joined(tokens), joined(probs), joined(rows), catch_up)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         del kept
@@ -88,15 +88,15 @@ class ExitDrafter(ModelDrafter):
 
 
 @on_one_thread
-def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
+def joined(rows: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat(rows)
 
 
-def nothing(vocabulary: int, device: torch.device) -> Proposal:
+def nothing(vocabulary: int, device: torch.device, catch_up: int = 0) -> Proposal:
     """Return a proposal without candidates."""
     return Proposal(
         torch.empty(0, dtype=torch.int64, device=device),
         torch.empty(0, vocabulary, device=device),
         torch.empty(0, vocabulary, device=device),
-        0,
+        catch_up,
     )

@@ -1,9 +1,10 @@
 """Load a user-defined drafter class by its name ``module:Class``.
 
 The class is constructed with the pair, the settings and the cache capacity, and has the methods of
-``drafting.Drafter``. Its ``wants_hidden`` may be True for ``HiddenStates.FINAL``. Importing a class
-runs the code of its module, so the name must come from the command line or from a file that the
-user wrote. ``in_transformers(pair.target)`` gives a model with the methods of transformers.
+``drafting.Drafter``. Its ``wants_hidden`` is False, True for the final states, or ``HiddenStates``
+of any layers. Importing a class runs the code of its module, so the name must come from the command
+line or from a file that the user wrote. ``in_transformers(pair.target)`` gives a model with the
+methods of transformers.
 """
 
 from __future__ import annotations

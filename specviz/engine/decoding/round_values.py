@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
@@ -49,9 +49,17 @@ def candidates_of(
 
 
 def extra_of(
-    tree: Tree, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray, table: TokenTable
+    tree: Tree,
+    verdicts: Verdicts,
+    output: RoundOutput,
+    uniforms: np.ndarray,
+    table: TokenTable,
+    proposable: Container[int] | None = None,
 ) -> Extra | None:
-    """Return the recovered or bonus token; None if the text ended before it."""
+    """Return the recovered or bonus token; None if the text ended before it.
+
+    ``proposable``: the tokens that the drafter can propose; None if it can propose all.
+    """
     if not output.has_extra:
         return None
     last = verdicts.path[-1] if verdicts.path else -1
@@ -64,6 +72,7 @@ def extra_of(
         draft_prob=None if bonus else verdicts.extra_draft_prob,
         uniform=float(uniforms[EXTRA_SLOT]),
         noise=verdicts.extra_noise,
+        outside=proposable is not None and verdicts.extra_id not in proposable,
     )
 
 

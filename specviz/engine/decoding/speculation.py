@@ -21,7 +21,12 @@ import numpy as np
 import torch
 
 from specviz.engine.decoding.clock import make_clock
-from specviz.engine.decoding.drafting import Drafter, make_drafter
+from specviz.engine.decoding.drafting import (
+    Drafter,
+    make_drafter,
+    proposable_by,
+    wanted_states,
+)
 from specviz.engine.decoding.endings import RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
@@ -48,7 +53,7 @@ from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.read_text import ReadText, read
-from specviz.engine.model.step_capabilities import HiddenStates
+from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
 from specviz.record.conversations import PromptLike
 from specviz.record.forks import Fork
@@ -99,16 +104,19 @@ class Speculation(SpeculativeRun):
         self._failure: BaseException | None = None  # raised after all finished rounds are returned
         self._hidden = dict[int, torch.Tensor]()  # the target's hidden states, by round index
         with memory_errors(pair.device):
-            reads_states = drafter is not None or config.draft_method.name == "own"
+            method = config.draft_method
+            reads_states = drafter is not None or method.own or method.needs_head
             self._target = pair.target_step(self._capacity, () if reads_states else prompt_ids)
             self._drafter = drafter or make_drafter(
                 pair, config, self._capacity, self._sampler, self._stopper, self._target, prompt_ids
             )
-            if self._drafter.wants_hidden:
-                self._target.request_hidden(HiddenStates(self._drafter.wants_hidden))
+            if wanted := wanted_states(self._drafter):
+                require_places(self._target.capabilities.hidden_states, wanted)
+                self._target.request_hidden(wanted)
+            self._proposable = proposable_by(self._drafter)
             self._pass = TargetPass(self._target, self._sampler, judge, pair.device)
             self.prefill = self._read_prompt(prompt_ids)
-            self._keep_hidden(0, [0])
+            self._keep_hidden(0, range(len(prompt_ids) - 1))
 
     @property
     def finish(self) -> Finish:
@@ -195,7 +203,7 @@ class Speculation(SpeculativeRun):
         candidates = candidates_of(tree, verdicts, output, uniforms, overruled, table)
         if not self._measured:
             candidates = tuple(each for each in candidates if each.tested)
-        extra = extra_of(tree, verdicts, output, uniforms, table)
+        extra = extra_of(tree, verdicts, output, uniforms, table, self._proposable)
         self._clock.mark()
 
         draft, check, record, other = self._clock.seconds()

@@ -14,7 +14,8 @@ from functools import partial
 import torch
 
 from specviz.engine.decoding.device_lanes import StepTimer
-from specviz.engine.decoding.drafting import make_drafter
+from specviz.engine.decoding.drafting import make_drafter, wanted_states
+from specviz.engine.decoding.head_drafting import HeadDrafter
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.model_drafting import ModelDrafter
 from specviz.engine.decoding.plain_decoding import target_lane
@@ -71,6 +72,8 @@ class LocalStepTimer:
             self._tree = None if config.is_chain else TreeDrafter(self._draft_step, config, sampler)
         elif method.has_steps and not method.needs_draft:
             self._drafter = make_drafter(pair, chain, capacity, sampler, None, self._pass.step)
+            if wanted := wanted_states(self._drafter):
+                self._pass.step.request_hidden(wanted)
         self._shape = config.shape
         self._check_tree = TargetPass(
             self._pass.step, sampler, make_judge(config, sampler), self._device
@@ -86,8 +89,17 @@ class LocalStepTimer:
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        steps = (self._pass.step, self._draft_step)
-        return [self._lane.read, *(partial(_feed, step) for step in steps if step is not None)]
+        drafting = [] if self._draft_step is None else [partial(_feed, self._draft_step)]
+        return [self._lane.read, self._feed_target, *drafting]
+
+    def _feed_target(self, token_ids: Sequence[int]) -> None:
+        """Feed the target; a head then reads its states."""
+        _feed(self._pass.step, token_ids)
+        if not isinstance(self._drafter, HeadDrafter):
+            return
+        assert self._pass.step.hidden is not None
+        end = self._pass.step.length + 1  # a row contains the token after that of its state
+        self._drafter.read(self._ids[end - len(token_ids) : end], self._pass.step.hidden)
 
     def plain_step(self) -> float:
         self._wait()
@@ -99,8 +111,10 @@ class LocalStepTimer:
         assert self._drafter is not None
         drafter, history = self._drafter, self._ids[: self._context + tokens]
         drafter.settle(self._context)
+        hidden = self._pass.step.hidden
+        states = None if hidden is None else hidden[-1:].expand(tokens, -1)  # any numbers
         with torch.inference_mode():
-            return self._time(lambda: drafter.propose(history, count, self._draws(count), None))
+            return self._time(lambda: drafter.propose(history, count, self._draws(count), states))
 
     def verification(self, tokens: int) -> float:
         proposal, draws = self._proposal(tokens - 1), self._draws(tokens - 1)

@@ -66,7 +66,7 @@ def _tried(pair: Pair, target: StepWeights, draft: StepWeights | None) -> str:
         reason = f"the stages could not be captured ({cause})"
     if not reason:
         own = pair.info.draft
-        drafting = own and replace(own, step=GRAPHED)
+        drafting = own if draft is None or own is None else replace(own, step=GRAPHED)
         targeting = replace(pair.info.target, step=GRAPHED)
         pair.info = replace(pair.info, target=targeting, draft=drafting)
         pair.lanes = lanes

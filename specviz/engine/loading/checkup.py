@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from specviz.engine.decoding.endings import check_room
 from specviz.engine.loading import hardware, sources
+from specviz.engine.loading.head_source import HeadSource
 from specviz.engine.loading.opening import (
     OpenPair,
     Side,
@@ -48,6 +49,8 @@ def check_pair(
     with quiet_for(spec):
         opened = open_pair(spec, on_progress)
         target, *drafts = [_check_model(side, on_progress) for side in opened.sides]
+        if opened.head is not None:
+            drafts = [_check_head(opened.head, on_progress)]
     _check_prompts(opened, prompts, chat)
     return PairCheck(
         target=target,
@@ -91,6 +94,8 @@ def _check_prompts(opened: OpenPair, prompts: Sequence[TypedPrompt], chat: bool)
 
 def _presence(opened: OpenPair) -> Presence:
     target, *drafts = [_digest(side) for side in opened.sides]
+    if opened.head is not None:
+        drafts = [_digest_of_head(opened.head)]
     return Presence(
         target_sha256=target,
         draft_sha256=drafts[0] if drafts else None,
@@ -113,6 +118,22 @@ def _check_model(side: Side, on_progress: ProgressCallback) -> ModelCheck:
         parameters=side.parameters,
         bytes_to_fetch=missing,
     )
+
+
+def _check_head(head: HeadSource, on_progress: ProgressCallback) -> ModelCheck:
+    missing = head.bytes_to_fetch(on_progress)
+    facts = None if missing else head.facts()
+    return ModelCheck(
+        name=head.name,
+        family=facts.kind if facts else "head",
+        parameters=(facts.parameters or 0) if facts else 0,
+        bytes_to_fetch=missing,
+    )
+
+
+def _digest_of_head(head: HeadSource) -> str | None:
+    here = head.bytes_to_fetch(no_progress) == 0
+    return weights_sha256(head.facts().weights) if here else None
 
 
 def _memory_needed(opened: OpenPair) -> int:

@@ -8,7 +8,7 @@ in the cache.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from io import StringIO
@@ -41,22 +41,30 @@ def fetch_small_files(hub_id: str, on_progress: ProgressCallback) -> Path:
     return Path(_watch(hub_id, make_progress, on_progress, allow_patterns=[*_SMALL_FILES]))
 
 
-def list_weights(hub_id: str, commit: str, on_progress: ProgressCallback) -> list[DryRunFileInfo]:
-    """Return the model's safetensors files, in the cache or not, without downloading."""
+def list_weights(
+    hub_id: str, commit: str, on_progress: ProgressCallback, names: Sequence[str] = _WEIGHT_FILES
+) -> list[DryRunFileInfo]:
+    """Return the files with these names (patterns), in the cache or not, without downloading."""
     return _watch(
         hub_id,
         _lookup_progress(hub_id),
         on_progress,
         revision=commit,
-        allow_patterns=[*_WEIGHT_FILES],
+        allow_patterns=[*names],
         dry_run=True,
     )
 
 
-def fetch_weights(hub_id: str, commit: str, total: int, on_progress: ProgressCallback) -> None:
+def fetch_weights(
+    hub_id: str,
+    commit: str,
+    total: int,
+    on_progress: ProgressCallback,
+    names: Sequence[str] = _WEIGHT_FILES,
+) -> None:
     """Download the weights of this commit, of which ``total`` bytes are not in the cache yet."""
     make_progress = _download_progress(hub_id, total)
-    _watch(hub_id, make_progress, on_progress, revision=commit, allow_patterns=[*_WEIGHT_FILES])
+    _watch(hub_id, make_progress, on_progress, revision=commit, allow_patterns=[*names])
     on_progress(make_progress(total))
 
 

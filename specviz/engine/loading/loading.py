@@ -16,6 +16,7 @@ import torch
 from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
 from specviz.engine.loading import compatibility, hardware
+from specviz.engine.loading.head_loading import add_head
 from specviz.engine.loading.opening import (
     DRAFT,
     TARGET,
@@ -82,6 +83,8 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
     pair.notices = (*opened.notices, *changes, *notices)
+    if spec.head:
+        add_head(pair, opened, spec.head, files[TARGET], on_progress)
     pair.notices += _add_lanes(pair, spec.step, on_progress)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)

@@ -15,6 +15,7 @@ import torch
 
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
+from specviz.engine.loading.head_source import HeadSource, open_head_source
 from specviz.engine.loading.shared_vocabulary import share_vocabulary
 from specviz.engine.loading.source import Source
 from specviz.engine.loading.sources import Chosen
@@ -23,7 +24,7 @@ from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
-from specviz.record.pairs import QUANTISED, PairSpec, Progress, ProgressCallback
+from specviz.record.pairs import OWN_MTP, QUANTISED, PairSpec, Progress, ProgressCallback
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config, Model
@@ -87,6 +88,7 @@ class OpenPair:
 
     name: str
     sides: tuple[Side, ...]  # the target first
+    head: HeadSource | None  # None if a model drafts, or the head is in the target's files
     device: torch.device
     dtype: torch.dtype
     vocabulary: int
@@ -108,6 +110,9 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
     chosen = sources.choose(spec)
     may_pack = device.type == "cpu" and spec.dtype == "auto"
     sides = _open_sides(chosen, spec, on_progress, may_pack=may_pack)
+    head = None
+    if spec.head and chosen.draft not in (None, OWN_MTP):
+        head = open_head_source(chosen.draft, chosen.draft_name or chosen.draft, on_progress)
     _check_weights(sides, device, dtype)
     shared, notices = _share(sides) if spec.shared_vocabulary else (None, ())
     if shared is None:
@@ -121,6 +126,7 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
     return OpenPair(
         name=chosen.name,
         sides=sides,
+        head=head,
         device=device,
         dtype=dtype,
         vocabulary=vocabulary,
@@ -158,7 +164,7 @@ def _open_sides(
 ) -> tuple[Side, ...]:
     target = (spec.target_body, spec.target_weights)
     places = [(TARGET, chosen.target, chosen.target_name, *target)]
-    if chosen.draft is not None:
+    if chosen.draft is not None and not spec.head:
         name = chosen.draft_name or chosen.draft
         places.append((DRAFT, chosen.draft, name, spec.draft_body, spec.draft_weights))
     elif spec.draft_weights != "auto":

@@ -22,6 +22,7 @@ from specviz.formats.ollama import PREFIX, find_ollama
 from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
+    EMBEDDED_HEADS,
     PairSpec,
     ProgressCallback,
     chat_file,
@@ -79,6 +80,11 @@ def _as_text(place: str) -> str:
 def _embedded(name: str) -> Chosen:
     if name == CHAT_PAIR:
         return _chat_model()
+    if name in EMBEDDED_HEADS:
+        head = pairs_folder() / DEFAULT_PAIR / EMBEDDED_HEADS[name]
+        target = _embedded(DEFAULT_PAIR)
+        plain = is_plain(Path(target.target))
+        return replace(target, name=name, draft=str(head), draft_name=name, plain=plain)
     folder = pairs_folder()
     available = sorted(entry.name for entry in folder.glob("*") if (entry / "target").is_dir())
     if name not in available:
@@ -140,13 +146,18 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
             remedy="Name a model folder, a GGUF file or a Hub id, or watch the server with "
             "`python -m specviz attach`.",
         )
+    refuse_missing_path(place, name)
+    folder = hub.fetch_small_files(place, on_progress)
+    return FolderSource(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
+
+
+def refuse_missing_path(place: str, name: str) -> None:
+    """Raise PairError for the path of nothing; other names may be Hub ids."""
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder or file {name!r} does not exist.",
             remedy="Give a model folder, a GGUF file or a Hub id.",
         )
-    folder = hub.fetch_small_files(place, on_progress)
-    return FolderSource(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
 
 
 def _looks_like_path(place: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.engine.model.tensors import address, array, kernel_readable, type_name
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
@@ -105,28 +106,44 @@ class CompiledStep:
         self._blocks: np.ndarray | None = None  # room for quantised activations
 
     def feed(
-        self, token_ids: torch.Tensor, begin: int, num_logits: int, vocabulary: int
+        self,
+        token_ids: torch.Tensor,
+        begin: int,
+        num_logits: int,
+        vocabulary: int,
+        kept: int,
+        states: HiddenStates,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return float32 logits `[num_logits, vocabulary]` and the final hidden states.
-
-        If ``num_logits`` is 0, return the hidden state of the last token.
-        """
-        return self._run(token_ids, (begin, 0, CHAIN, NO_PATHS), num_logits, vocabulary)
+        """Return float32 logits `[num_logits, vocabulary]`, and the last ``kept`` hidden states."""
+        positions = (begin, 0, CHAIN, NO_PATHS)
+        return self._run(token_ids, positions, num_logits, vocabulary, kept, states)
 
     def branch(
-        self, token_ids: torch.Tensor, begin: int, nodes: OpenNodes, vocabulary: int
+        self,
+        token_ids: torch.Tensor,
+        begin: int,
+        nodes: OpenNodes,
+        vocabulary: int,
+        states: HiddenStates,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return logits and hidden states of a tree's newest nodes, after ``begin`` text tokens."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             positions = _node_positions(begin, nodes, num_nodes, len(part))
-            parts.append(self._run(part, positions, len(part), vocabulary))
+            count = len(part)
+            parts.append(self._run(part, positions, count, vocabulary, count, states))
             num_nodes += len(part)
         logits, hidden = zip(*parts, strict=True)
         return torch.cat(logits), torch.cat(hidden)
 
     def _run(
-        self, token_ids: torch.Tensor, positions: _Positions, num_logits: int, vocabulary: int
+        self,
+        token_ids: torch.Tensor,
+        positions: _Positions,
+        num_logits: int,
+        vocabulary: int,
+        kept: int,
+        states: HiddenStates,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         threads = torch.get_num_threads()
         if threads != self._threads:
@@ -135,7 +152,7 @@ class CompiledStep:
             self._threads = threads
         weights = self._weights
         logits = torch.empty(num_logits, vocabulary)
-        hidden = torch.empty(max(1, num_logits), weights.width)
+        hidden = torch.empty(kept, len(states.places) * weights.width)
         self._barrier[0] = 0
         shared = (
             self._barrier,
@@ -148,6 +165,7 @@ class CompiledStep:
             *self._rotations,
             *self._buffers,
             logits.numpy(),
+            np.array(states.places),
             hidden.numpy(),
             self._blocks,
         )

@@ -16,7 +16,13 @@ import torch.nn.functional as F
 
 from specviz.engine.model.compiled_step import CompiledStep
 from specviz.engine.model.exits import require_exit
-from specviz.engine.model.step_capabilities import FINAL_ONLY, HiddenStates, StepCapabilities
+from specviz.engine.model.step_capabilities import (
+    AFTER_NORM,
+    FINAL,
+    HiddenStates,
+    StepCapabilities,
+    joined,
+)
 from specviz.engine.model.steps import Step
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.step import MOST_ROWS
@@ -63,6 +69,7 @@ class LeanStep(Step):
         self._length = 0
         self._nodes = OpenNodes()
         self._exits: list[LeanStep] = []
+        self._states, self._keeps_all = FINAL, False  # hidden states, and whether of all tokens
         self._hidden: torch.Tensor | None = None
         self._keys, self._values = caches or _empty_caches(weights, capacity)
         self._cos, self._sin = rotary_table(weights, capacity)
@@ -95,8 +102,8 @@ class LeanStep(Step):
         self.set_position(count)
 
     def request_hidden(self, states: HiddenStates) -> None:
-        """Accept only ``FINAL_ONLY`` states, which every feed keeps even without a request."""
-        assert states in FINAL_ONLY
+        assert set(states.places) <= set(self._weights.hidden_places)
+        self._states, self._keeps_all = states, True
 
     @property
     def hidden(self) -> torch.Tensor | None:
@@ -115,8 +122,9 @@ class LeanStep(Step):
         if self._compiled is None or count > MOST_ROWS:
             logits = self._run_in_torch(token_ids, self._span(count), num_logits)
         else:
+            kept = self._num_kept(count, num_logits)
             logits, self._hidden = self._compiled.feed(
-                token_ids, self._length, num_logits, self._vocabulary
+                token_ids, self._length, num_logits, self._vocabulary, kept, self._states
             )
         self.set_position(self._length + count)
         return logits
@@ -129,7 +137,7 @@ class LeanStep(Step):
             count = token_ids.shape[0]
             return self._run_in_torch(token_ids, self._span_of_nodes(count), count)
         logits, self._hidden = self._compiled.branch(
-            token_ids, self._length, self._nodes, self._vocabulary
+            token_ids, self._length, self._nodes, self._vocabulary, self._states
         )
         return logits
 
@@ -158,14 +166,22 @@ class LeanStep(Step):
             each.set_position(length)
 
     def _run_in_torch(self, token_ids: torch.Tensor, span: _Span, num_logits: int) -> torch.Tensor:
-        weights = self._weights
+        weights, kept = self._weights, self._num_kept(len(token_ids), num_logits)
+        streams = dict[int, torch.Tensor]()
         x = weights.embed(token_ids)
-        for layer, keys, values in self._layer_caches:
+        for number, (layer, keys, values) in enumerate(self._layer_caches):
+            if number in self._states.places:
+                streams[number] = x[-kept:].clone()
             x += self._attend(layer, x, keys, values, span)
             x += _feed_forward(layer, x)
-        x = weights.norm(x[-max(1, num_logits) :])
-        self._hidden = x
-        return weights.head(x)[:, : self._vocabulary].float()
+        streams[len(self._layer_caches)] = x[-kept:]
+        streams[AFTER_NORM] = x = weights.norm(x[-kept:])
+        self._hidden = joined([streams[place] for place in self._states.places])
+        return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
+
+    def _num_kept(self, count: int, num_logits: int) -> int:
+        """Return of how many of the last tokens a feed of ``count`` keeps hidden states."""
+        return count if self._keeps_all else max(1, num_logits)
 
     def _span(self, count: int) -> _Span:
         begin, end = self._length, self._length + count

@@ -20,7 +20,7 @@ from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.packed_weights import PackedEmbedding, PackedLinear, PackedProduct
 from specviz.engine.model.product import Product
 from specviz.engine.model.static_step import StaticStep
-from specviz.engine.model.step_capabilities import FINAL_ONLY, Missing, StepCapabilities
+from specviz.engine.model.step_capabilities import AFTER_NORM, Missing, StepCapabilities
 from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import address
 
@@ -109,11 +109,15 @@ class LeanWeights(StepWeights):
     def capabilities(self) -> StepCapabilities:
         packed = isinstance(self.table, PackedProduct)
         return StepCapabilities(
-            hidden_states=FINAL_ONLY,
+            hidden_states=self.hidden_places,
             trees=True,
             exits=self.exits,
             device_rounds=_NO_DEVICE if packed else True,
         )
+
+    @property
+    def hidden_places(self) -> range:
+        return range(AFTER_NORM, len(self.layers) + 1)
 
     @property
     def exits(self) -> range | Missing:

@@ -16,11 +16,12 @@ from specviz.engine.model.library_trees import exits_of_model, first_layers, no_
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.packed_weights import agree_roughly, is_packed
 from specviz.engine.model.step_capabilities import (
-    FINAL_ONLY,
+    AFTER_NORM,
     HiddenStates,
     Missing,
     Offered,
     StepCapabilities,
+    joined,
     require,
 )
 from specviz.engine.model.steps import Step, StepWeights
@@ -81,7 +82,7 @@ class LibraryStep(Step):
         return embedding.weight.device
 
     def request_hidden(self, states: HiddenStates) -> None:
-        assert states in FINAL_ONLY
+        assert set(states.places) <= set(hidden_places(self._model))
         self._requested = states
 
     @property
@@ -153,17 +154,25 @@ class LibraryStep(Step):
         for step, layers in self._exits:
             step._share(self._cache, layers)
 
+    @property
+    def _requested_entries(self) -> list[int]:
+        """Return the library's numbers of the requested states; its last is the final state."""
+        places = () if self._requested is None else self._requested.places
+        last = len(hidden_places(self._model)) - 1
+        return [last if place == AFTER_NORM else place for place in places]
+
     def _run(self, token_ids: torch.Tensor, count: int, **how: Any) -> torch.Tensor:
         output = self._model(
             token_ids[None],
             past_key_values=self._cache,
             use_cache=True,
-            output_hidden_states=self._requested is not None,
+            output_hidden_states=self._requested_entries or None,
             logits_to_keep=count,
             **how,
         )
-        if self._requested is HiddenStates.FINAL:
-            self._hidden = output.hidden_states[-1][0, -count:]
+        if self._requested is not None:
+            entries = self._requested_entries
+            self._hidden = joined([output.hidden_states[entry][0] for entry in entries])
         return output.logits[0, -count:, : self._vocabulary].float()
 
 
@@ -176,13 +185,18 @@ def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
 def _capabilities(model: PreTrainedModel) -> StepCapabilities:
     family = model.config.model_type
     return StepCapabilities(
-        hidden_states=FINAL_ONLY,
+        hidden_states=hidden_places(model),
         trees=_trees(model),
         exits=exits_of_model(model),
         device_rounds=Missing(
             f"static caches do not support {family} models here", "Use `--step library`."
         ),
     )
+
+
+def hidden_places(model: PreTrainedModel) -> range:
+    """Return the places whose hidden states the library returns: all but the last layer's."""
+    return range(AFTER_NORM, model.config.get_text_config().num_hidden_layers)
 
 
 def _trees(model: PreTrainedModel) -> Offered:

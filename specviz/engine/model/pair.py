@@ -16,10 +16,12 @@ from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.suffix_automaton import SuffixAutomaton
 from specviz.engine.model.text import TokenTable
 from specviz.engine.model.translated_step import TranslatedStep
+from specviz.record.drafters import MODEL
 from specviz.record.trace import Environment, PairInfo
 
 if TYPE_CHECKING:
     from specviz.engine.decoding.device_lanes import DeviceLanes
+    from specviz.engine.heads.head import Head
     from specviz.engine.model.plain_llama import Model
 
 
@@ -49,10 +51,18 @@ class Pair:
     stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the model files
     target_weights: StepWeights = field(repr=False)
     draft_weights: StepWeights | None = field(default=None, repr=False)
+    head: Head | None = field(default=None, repr=False)  # drafts in place of a draft model
     shared: SharedTokens | None = field(default=None, repr=False)
     texts: SuffixAutomaton | None = field(default=None, repr=False)  # for suffix lookup
     lanes: DeviceLanes | None = field(default=None, repr=False)  # run rounds on the device
     last_read: ReadText | None = field(default=None, repr=False)  # caches of the latest run
+
+    @property
+    def draft_kind(self) -> str:
+        """The kind of draft: ``MODEL``, the draft method of the head, or empty for none."""
+        if self.head is not None:
+            return self.head.method
+        return "" if self.draft is None else MODEL
 
     @property
     def is_current(self) -> bool:

@@ -6,9 +6,11 @@ step's method raises a ``PairError`` with the reason and remedy of ``Missing``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal, NoReturn, TypeAlias, TypeVar
+
+import torch
 
 from specviz.errors import PairError
 
@@ -29,18 +31,31 @@ class Missing:
 Offered: TypeAlias = Literal[True] | Missing
 
 
-class HiddenStates(Enum):
-    """The hidden states that a drafter requests; a drafter class may write ``True`` for FINAL."""
-
-    FINAL = True  # of the last layer, after the final norm
+AFTER_NORM = -1  # the place after the final norm
 
 
-FINAL_ONLY = frozenset({HiddenStates.FINAL})
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """The hidden states that a drafter requests, joined along their width in this order.
+
+    ``places``: i is the residual stream that enters layer i, so the number of layers is the stream
+    before the final norm. ``AFTER_NORM`` is the final state.
+    """
+
+    places: tuple[int, ...]
+
+
+FINAL = HiddenStates((AFTER_NORM,))
+
+
+def joined(states: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Join the hidden states of several places along their width."""
+    return states[0] if len(states) == 1 else torch.cat(list(states), -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCapabilities:
-    hidden_states: frozenset[HiddenStates] | Missing
+    hidden_states: range | Missing  # places whose hidden states the step can keep
     trees: Offered
     exits: range | Missing  # numbers of layers after which the model can exit
     device_rounds: Offered  # whether rounds can run on the device
@@ -57,6 +72,16 @@ def refuse(offered: object) -> NoReturn:
     """Raise PairError with the reason and remedy of a ``Missing`` capability."""
     assert isinstance(offered, Missing), "a declared capability is implemented"
     raise PairError(f"{offered.reason}.", remedy=offered.remedy)
+
+
+def require_places(offered: range | Missing, states: HiddenStates) -> None:
+    """Raise PairError if a step with the capability ``offered`` does not keep these states."""
+    layers = require(offered).stop - 1
+    if outside := [place for place in states.places if place not in require(offered)]:
+        raise PairError(
+            f"The drafter reads the target at layer {outside[0]}, but its last is {layers}.",
+            remedy="Choose a drafter made for this target.",
+        )
 
 
 def missing_reason(offered: object) -> str:

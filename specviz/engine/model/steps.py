@@ -64,7 +64,7 @@ class Step(ABC):
         del other, count
 
     def request_hidden(self, states: HiddenStates) -> None:
-        """Keep these hidden states of all later feeds.
+        """Keep these hidden states of all tokens of later feeds.
 
         Raises:
             PairError: the step does not provide hidden states.
@@ -74,10 +74,9 @@ class Step(ABC):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """Return the hidden states `[num_logits, width]` that gave the latest logits, or None.
+        """Return the requested hidden states `[num_tokens, width]` of the latest feed, or None.
 
-        After a prefill, return the hidden state of the last token. A step may keep hidden states
-        even without a request.
+        Without a request, a step may return the final states of some of the last tokens.
         """
         return None
 

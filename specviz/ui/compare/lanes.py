@@ -32,7 +32,7 @@ from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
-from specviz.record.pairs import CHAT_PAIR, PairSpec, chat_file, known_pairs
+from specviz.record.pairs import CHAT_PAIR, EMBEDDED_HEADS, PairSpec, chat_file, known_pairs
 from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
@@ -294,7 +294,8 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
     own = card.first.spec.without_bodies
     chat = [PairSpec(name=CHAT_PAIR)] if chat_file() is not None else []
-    options = list(dict.fromkeys([PairSpec(), *chat, spec.without_bodies, own, *known]))
+    heads = [PairSpec(name=name) for name in EMBEDDED_HEADS]
+    options = list(dict.fromkeys([PairSpec(), *heads, *chat, spec.without_bodies, own, *known]))
     pair = st.selectbox(
         "Pair", options, options.index(own), key=card.key("pair"),
         format_func=partial(_pair_words, options), disabled=busy,
@@ -343,8 +344,8 @@ def _choose_more(
         "Top-p (1 is off)", *COMPARED["top_p"].ends, config.top_p, 0.05, key=card.key("top_p"),
         disabled=busy,
     )  # fmt: skip
-    drafters, first = methods_for(has_draft=spec.has_draft), method_of(config)
-    if config.draft_method.needs_draft and not spec.has_draft:
+    drafters, first = methods_for(spec.draft_kind), method_of(config)
+    if not config.draft_method.fits(spec.draft_kind):
         first["drafter"] = drafters[0]
     boxes = MethodBoxes(
         drafters=drafters, ends=COMPARED, options={"disabled": busy}, key=card.key, first=first,

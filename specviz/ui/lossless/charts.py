@@ -1,4 +1,4 @@
-"""Chart of the evidence that the output differs from the target's distribution, over the runs."""
+"""Charts of the evidence of an audit, and of a head's acceptance by position."""
 
 from __future__ import annotations
 
@@ -20,6 +20,32 @@ class Evidence:
     label: str
     runs: tuple[int, ...]
     log_e: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionCurve:
+    """The acceptance probability at each position, for one way to read a head's files."""
+
+    label: str
+    shares: tuple[float, ...]
+
+
+def positions_chart(found: Sequence[PositionCurve]) -> go.Figure:
+    """Draw acceptance by position; the first curve is the one of the files."""
+    made = figure(x_title="position in the round", y_title="acceptance probability", height=320)
+    for index, each in enumerate(found):
+        made.add_scatter(
+            x=list(range(1, len(each.shares) + 1)),
+            y=list(each.shares),
+            name=each.label,
+            mode="lines+markers",
+            line={"color": SERIES[index % len(SERIES)], "width": 3 if index == 0 else 1.5},
+            hovertemplate=f"position %{{x}}: %{{y:.3f}}<extra>{each.label}</extra>",
+        )
+    made.update_yaxes(range=[0, 1.02])
+    made.update_xaxes(dtick=1)
+    made.update_layout(showlegend=True)
+    return made
 
 
 def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:

@@ -6,6 +6,8 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.tune.audit import Audit
 from specviz.tune.audit_job import AUDIT, AuditJob
+from specviz.tune.doctor import Doctor
+from specviz.tune.doctor_job import DoctorJob
 from specviz.ui.session.background_jobs import run_maker, the_job_queue
 
 
@@ -27,6 +29,16 @@ def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
         if each.spec == spec
         and (each.going or (each.audit.config.drafter, each.audit.config.chat) == like)
     ]
+
+
+def start_doctor(spec: PairSpec, config: RunConfig) -> None:
+    the_job_queue().start(DoctorJob(Doctor(config=config), spec, run_maker()))
+
+
+def doctor_of(spec: PairSpec) -> DoctorJob | None:
+    """Return the newest examination of this pair's head."""
+    jobs = (each for each in the_job_queue().jobs if isinstance(each, DoctorJob))
+    return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 
 
 def is_auditing() -> bool:

@@ -252,12 +252,13 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """Return the run's fork and bodies, then its name or, if it was given none, its settings.
+    """Return the run's fork, weights and bodies, then its name or else its settings.
 
     The most important part comes first, because a narrow column cuts off the end.
     """
     name, summary = given_name(row), row.summary
     parts = [f"forked at {summary.fork}"] if summary.fork else []
+    parts += [summary.weights] if summary.weights else []
     if summary.bodies not in (None, WITHOUT_BODY):
         parts.append(shown_bodies_title(summary.bodies))
     return ", ".join([*parts, name or _settings(summary)])
@@ -300,7 +301,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Tags": list(row.tags),
         "Prompt": head_of(row),
         "Tokens": summary.tokens,
-        "Pair": pair_title(summary.pair),
+        "Pair": " · ".join(each for each in (pair_title(summary.pair), summary.weights) if each),
         "Engine": summary.engine or OUR_OWN,
         "Simulated size": shown_bodies_title(summary.bodies or ""),
         "Kind": "" if summary.engine else summary.kind or CUSTOM,

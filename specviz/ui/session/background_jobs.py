@@ -30,7 +30,7 @@ CLAIMS = "claims"
 # Names of jobs by page; all other jobs are comparisons.
 _JOBS_OF = {
     CLAIMS: (CLAIMS,),
-    "lossless": ("audit",),
+    "lossless": ("audit", "doctor"),
     "servers": ("servers", "servers-draft"),
     "tune": ("tune", "tune-cells", "tune-race"),
 }

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from specviz.record.drafters import DRAFTER_KEYS
+
 # Free text and ids: there "inf" is a word and "1e400" may be an id.
 TEXT_PARAMETERS = frozenset(
     ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "target_model",
      "draft_model", "lane", "run", "kept", "comparison", "runs_search", "server", "server_model",
-     "baseline", "server_draft", "beside", "drafter",
-     "drafter_alone", "draft_until", "branching", "chat")
+     "baseline", "server_draft", "beside", *DRAFTER_KEYS.values(), "draft_until", "branching",
+     "chat")
 )  # fmt: skip
 _GREATEST = 2**53  # above it a browser cannot represent every integer
 

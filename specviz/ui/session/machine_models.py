@@ -23,6 +23,7 @@ from specviz.local_models.local_model import LocalModel
 from specviz.local_models.naming import place_of
 from specviz.record.numbers import SIZE
 from specviz.record.pairs import PairSpec
+from specviz.store.load_times import ExpectedLoad, expected_load
 from specviz.store.measured_alphas import measured_alphas
 from specviz.ui.access import reachable_by_others
 from specviz.ui.session.body_rooms import known_room
@@ -103,15 +104,23 @@ class MachineModels:
             return self.found.named(name)
         return None
 
-    def drafts_for(self, target: LocalModel, dtype: str) -> tuple[Fit, ...]:
-        """Return the drafts for a target, best first, ranked by what is known so far."""
+    def drafts_for(self, target: LocalModel, options: PairSpec) -> tuple[Fit, ...]:
+        """Return the drafts for a target, best first, ranked by what is known so far.
+
+        Args:
+            options: A spec with the dtype and the weights of the pairs.
+        """
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available
-        itemsize = itemsize_of(dtype, "auto")
+        itemsize = itemsize_of(options.dtype, "auto")
         return drafts_for(
             target, self.found.models, self._headers, itemsize=itemsize, memory_free=free,
-            alphas=_alphas(),
+            alphas=_alphas(options.chosen_weights),
         )  # fmt: skip
+
+    def expected_load(self, spec: PairSpec) -> ExpectedLoad | None:
+        """Return how long loading the pair is expected to take, by earlier loads."""
+        return expected_load(spec, self._headers)
 
     def _start(self, work: Callable[[], None]) -> None:
         Thread(target=work, daemon=True).start()
@@ -148,6 +157,15 @@ def found_model(place: str | None) -> LocalModel | None:
     return the_machine_models().at(place) if lists_models() else None
 
 
+def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
+    """Return how long loading the pair is expected to take; None if nothing is known.
+
+    Only headers are read. On a dashboard that others can reach, only the embedded pairs are looked
+    up.
+    """
+    return the_machine_models().expected_load(spec) if spec.embedded or lists_models() else None
+
+
 def found_place(name: str) -> str:
     """Return the place of the model with this name on this machine, else the name.
 
@@ -169,5 +187,5 @@ def found_place(name: str) -> str:
 
 
 @st.cache_resource(show_spinner=False, ttl=_ALPHAS_SECONDS)
-def _alphas() -> dict[tuple[str, str], float]:
-    return measured_alphas()
+def _alphas(weights: str) -> dict[tuple[str, str], float]:
+    return measured_alphas(weights)

@@ -126,7 +126,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         config = _choose_config(
             RunConfig(
                 temperature=round(temperature, 2),
-                drafter=first_method(has_draft=spec.has_draft).name,
+                drafter=first_method(spec.draft_kind).name,
             ),
             has_chat=has_chat and texts.text is None,  # a template cannot be applied to pasted text
         )
@@ -219,7 +219,7 @@ def _choose_methods(
     Args:
         copies: Whether drafters that copy from the text are allowed.
     """
-    first = Lane(spec=spec, config=RunConfig(drafter=first_method(has_draft=spec.has_draft).name))
+    first = Lane(spec=spec, config=RunConfig(drafter=first_method(spec.draft_kind).name))
     drafters = [f"drafter={each}" for each in ("suffix", *early_exits(num_layers(spec)))]
     fitting = [each for each in (*drafters, *_METHODS) if _refusal_of(each, first) is None]
     typed = st.multiselect(

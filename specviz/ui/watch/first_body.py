@@ -88,7 +88,7 @@ class FirstBody:
 
     def _offer(self, worker: Worker, status: PairStatus) -> None:
         pair = shown_pair()
-        is_small = pair is not None and pair.embedded and pair.has_draft
+        is_small = pair is not None and pair.embedded and bool(pair.draft_kind)
         body = self._body(worker, status, pair) if pair and is_small else NO_BODY
         if body is None:
             return  # not known yet

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from specviz.record.drafters import MODEL
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.history import History, session_history
 from specviz.ui.session.presses import is_pressed, take_press
@@ -84,7 +85,7 @@ def open_stage() -> Stage:
     with st.sidebar:
         choices = choose_run(
             has_chat=shown is not None and has_chat(status, shown),
-            has_draft=shown is None or shown.has_draft,
+            draft=MODEL if shown is None else shown.draft_kind,
             layers=num_layers(shown) if shown is not None else None,
         )
         show_conversation(choices, history)

@@ -16,6 +16,7 @@ from specviz.local_models.added_folders import add_folders, added_folders, forge
 from specviz.local_models.fitting import Fit
 from specviz.local_models.local_model import LocalModel, Skipped
 from specviz.record.numbers import COUNT, PROBABILITY, WHOLE_PERCENT, times
+from specviz.record.pairs import PairSpec
 from specviz.ui.session.machine_models import (
     Activity,
     MachineModels,
@@ -53,8 +54,12 @@ class MachinePair:
         return None if self.draft.share is None else not self.draft.same_tokenizer
 
 
-def chosen_models(dtype: str) -> MachinePair | None:
-    """Return the chosen models; None without a target. The first call starts the search."""
+def chosen_models(options: PairSpec) -> MachinePair | None:
+    """Return the chosen models; None without a target. The first call starts the search.
+
+    Args:
+        options: A spec with the device, dtype and weights with which a pair would be loaded.
+    """
     if not lists_models():
         return None
     models = the_machine_models()
@@ -62,7 +67,7 @@ def chosen_models(dtype: str) -> MachinePair | None:
     target = models.named(_choice(TARGET_MODEL))
     if target is None:
         return None
-    fits = models.drafts_for(target, dtype)
+    fits = models.drafts_for(target, options)
     return MachinePair(target=target, fits=fits, draft=_chosen_draft(fits))
 
 
@@ -97,16 +102,20 @@ def forget_link() -> None:
         st.query_params.pop(box, None)
 
 
-def show_machine_boxes(dtype: str, device: str, on_change: Callable[[], object]) -> None:
-    """Draw the controls. ``on_change`` is called when another model is chosen."""
+def show_machine_boxes(options: PairSpec, on_change: Callable[[], object]) -> None:
+    """Draw the controls. ``on_change`` is called when another model is chosen.
+
+    Args:
+        options: As in ``chosen_models``.
+    """
     if not lists_models():
         st.caption("Others can reach this dashboard, so it does not list this machine's models.")
         return
-    models, pair = the_machine_models(), chosen_models(dtype)
+    models, pair = the_machine_models(), chosen_models(options)
     if pair is not None:
         models.compare(pair.target)
     if models.found.models or not models.activity().searching:
-        _show_target(models, pair, itemsize_of(dtype, device), on_change)
+        _show_target(models, pair, itemsize_of(options.dtype, options.device), on_change)
     if pair is not None:
         _show_draft(pair, on_change)
     _link(pair)

@@ -18,16 +18,19 @@ import streamlit as st
 
 from specviz.errors import ConfigError, ModelFileError
 from specviz.formats.gguf_parts import parameters_of, read_parts
+from specviz.local_models.naming import with_head
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
+    EMBEDDED_HEADS,
     QUANTISED,
     WEIGHTS,
     KnownPair,
     PairSpec,
     chat_file,
     known_pairs,
+    weight_words,
 )
 from specviz.ui.session.machine_models import itemsize_of, size_in_memory
 from specviz.ui.session.tabs import OPEN_PAGE
@@ -51,8 +54,9 @@ _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
 )  # also values in the link
 _FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets the chat model
 _EMBEDDED_MODELS = tuple(
-    sorted((DEFAULT_PAIR, CHAT_PAIR), key=lambda name: name != _FIRST)
+    sorted((DEFAULT_PAIR, *EMBEDDED_HEADS, CHAT_PAIR), key=lambda name: name != _FIRST)
 )  # the first is chosen
+_HEAD_NAMES = {"eagle3": "an EAGLE-3 head", "medusa": "Medusa heads"}
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # in the link, besides the bodies
@@ -86,7 +90,8 @@ def shown_pair() -> PairSpec | None:
 def _shown_models() -> PairSpec | None:
     source = _value("pair", _SOURCES)
     if source == _EMBEDDED:
-        name = CHAT_PAIR if _shows_chat_model() else None
+        chosen = _shown_embedded()
+        name = None if chosen == DEFAULT_PAIR else chosen
         weights = _shown_weights(has_draft=name is None)
         device = "cpu" if {*weights.values()} & {*QUANTISED} else "auto"  # kernels need a CPU
         return PairSpec(name=name, device=device, **weights)
@@ -94,14 +99,17 @@ def _shown_models() -> PairSpec | None:
     target, draft = (each.strip() for each in places)
     if not target:
         return None
-    return PairSpec(
-        target=target,
-        draft=draft or None,
-        device=_value("device", _DEVICES),
-        dtype=_value("dtype", _DTYPES),
-        shared_vocabulary=bool(draft) and _shares_vocabulary(source),
-        **_shown_weights(has_draft=bool(draft)),
-    )
+    shares = bool(draft) and _shares_vocabulary(source)
+    spec = with_head(replace(_options(has_draft=bool(draft)), target=target, draft=draft or None))
+    if spec.head:  # a head reads the target's tokens, and its weights stay as they are
+        return replace(spec, draft_weights="auto")
+    return replace(spec, shared_vocabulary=shares)
+
+
+def _options(*, has_draft: bool = True) -> PairSpec:
+    """Return a spec with the device, the dtype and the weights that the controls show."""
+    device, dtype = _value("device", _DEVICES), _value("dtype", _DTYPES)
+    return PairSpec(device=device, dtype=dtype, **_shown_weights(has_draft=has_draft))
 
 
 def _shown_weights(*, has_draft: bool) -> dict[str, Any]:
@@ -112,7 +120,7 @@ def _shown_weights(*, has_draft: bool) -> dict[str, Any]:
 def _shown_places(source: str) -> tuple[str, str]:
     """Return the places (Hub id or path) of target and draft, each empty if none is named."""
     if source == _MACHINE:
-        pair = chosen_models(_value("dtype", _DTYPES))
+        pair = chosen_models(_options())
         draft = pair.draft if pair is not None else None
         return pair.target.place if pair else "", draft.model.place if draft else ""
     if source == _LOCAL:
@@ -122,8 +130,20 @@ def _shown_places(source: str) -> tuple[str, str]:
     return (chosen.target, chosen.draft) if chosen else (_value("target_id"), _value("draft_id"))
 
 
-def _shows_chat_model() -> bool:
-    return _value("embedded", _EMBEDDED_MODELS) == CHAT_PAIR and chat_file() is not None
+def _shown_embedded() -> str:
+    chosen = _value("embedded", _EMBEDDED_MODELS)
+    return chosen if chosen in _embedded_captions() else DEFAULT_PAIR
+
+
+def _embedded_captions() -> dict[str, str]:
+    """Return what each embedded model that is installed is."""
+    captions = {
+        name: f"The same target with {_HEAD_NAMES[kind]}" for name, kind in EMBEDDED_HEADS.items()
+    }
+    captions[DEFAULT_PAIR] = "Target and draft, trained on short stories"
+    if (path := chat_file()) is not None:
+        captions[CHAT_PAIR] = f"Chat model without a draft{_chat_size(path)}"
+    return {name: captions[name] for name in _EMBEDDED_MODELS if name in captions}
 
 
 def _shares_vocabulary(source: str) -> bool:
@@ -134,7 +154,7 @@ def _shares_vocabulary(source: str) -> bool:
 
 def _compared_tokenizers(source: str) -> bool | None:
     """Return whether the tokenizers differ; None if they were not compared."""
-    pair = chosen_models(_value("dtype", _DTYPES)) if source == _MACHINE else None
+    pair = chosen_models(_options()) if source == _MACHINE else None
     return pair.shares_vocabulary if pair is not None else None
 
 
@@ -153,7 +173,7 @@ def show_pair_boxes() -> None:
     if source == _EMBEDDED:
         _choose_embedded()
     elif source == _MACHINE:
-        show_machine_boxes(_value("dtype", _DTYPES), _value("device", _DEVICES), clear_bodies)
+        show_machine_boxes(_options(), clear_bodies)
     elif source == _HUB:
         names = [*_known(), _OWN]
         chosen = st.selectbox(
@@ -174,19 +194,13 @@ def show_pair_boxes() -> None:
 
 
 def _choose_embedded() -> None:
-    path = chat_file()
-    if path is None:
-        st.caption(f"`make chat` installs a chat model, {CHAT_PAIR}.")
-        return
-    captions = {
-        DEFAULT_PAIR: "Target and draft, trained on short stories",
-        CHAT_PAIR: f"Chat model without a draft{_chat_size(path)}",
-    }
+    captions = _embedded_captions()
     st.radio(
-        "Embedded models", _EMBEDDED_MODELS, key=_box("embedded"), bind=_LINKED,
-        captions=[captions[each] for each in _EMBEDDED_MODELS],
-        label_visibility="collapsed", on_change=clear_bodies,
+        "Embedded models", list(captions), key=_box("embedded"), bind=_LINKED,
+        captions=list(captions.values()), label_visibility="collapsed", on_change=clear_bodies,
     )  # fmt: skip
+    if CHAT_PAIR not in captions:
+        st.caption(f"`make chat` installs a chat model, {CHAT_PAIR}.")
 
 
 def _chat_size(path: Path) -> str:
@@ -248,7 +262,7 @@ def _choose_weights() -> None:
 
 
 def _weights_words(kind: str) -> str:
-    return {"auto": "as stored", "float": "floating point"}.get(kind, kind.upper())
+    return "as stored" if kind == "auto" else weight_words(kind)
 
 
 # The bodies. "Not chosen yet" differs from "no body": Watch then offers a default body.

@@ -19,7 +19,7 @@ from specviz.local_models.searching import hub_snapshot
 from specviz.record.numbers import SIZE, time_text, times
 from specviz.record.pairs import CHAT_PAIR, LoadPart, PairCheck, PairSpec
 from specviz.ui.session.body_rooms import known_room
-from specviz.ui.session.machine_models import found_model, lists_models
+from specviz.ui.session.machine_models import expected_load_of, found_model, lists_models
 from specviz.ui.session.model_places import refusal_of, require_open
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import refused_check, the_worker
@@ -153,6 +153,8 @@ def _show_actions(worker: Worker, status: PairStatus, wanted: PairSpec) -> None:
         f"Load {_short(wanted)}", key="load_pair", width="stretch", on_click=_load,
         args=(worker, wanted),
     )  # fmt: skip
+    if (expected := expected_load_of(wanted)) is not None:
+        st.caption(expected.sentence)
 
 
 def _check(worker: Worker, wanted: PairSpec) -> None:
@@ -174,7 +176,7 @@ def _short(spec: PairSpec) -> str:
     if spec.name == CHAT_PAIR:
         return "the chat model"
     if spec.embedded:
-        return "the embedded pair"
+        return "the embedded target with its head" if spec.head else "the embedded pair"
     return "this pair" if spec.has_draft else "this model"
 
 

@@ -7,6 +7,7 @@ user has switched that off.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from streamlit.errors import StreamlitAPIException
 from specviz.errors import ConfigError, SpecvizError
 from specviz.figures.symbols import SYMBOLS
 from specviz.player.payload import RunChoice
-from specviz.record.drafters import DRAFT_METHODS, methods_for
+from specviz.record.drafters import DRAFT_METHODS, DRAFTER_KEYS, MODEL, methods_for
 from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
@@ -30,9 +31,6 @@ from specviz.ui.widgets.prompt_boxes import PromptBoxes
 _LINKED: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 _RESTART = "restart asked"
 _DROPPED = "dropped from the link"
-# Pairs and targets alone have separate controls, so that each keeps its default and its choice.
-_DRAFTER, _DRAFTER_ALONE = "drafter", "drafter_alone"
-_WITH_DRAFT = [each.name for each in DRAFT_METHODS.values() if each.needs_draft]
 FORKS = "forks"  # query parameter
 _TEMPERATURE_KEY, _TEMPERATURE = "temperature", 0.7
 _CHAT, _WATCHED_CHAT = "chat", "chat on Watch"
@@ -66,16 +64,16 @@ class Choices:
         )
 
 
-def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choices:
+def choose_run(*, has_chat: bool, draft: str, layers: int | None) -> Choices:
     """Draw the controls and return their values.
 
     Args:
         has_chat: Whether the target has a chat template.
-        has_draft: Whether there is a draft model.
+        draft: The pair's kind of draft.
         layers: The target's number of layers, if known.
     """
-    if not has_draft:
-        _take_linked_drafter()
+    drafters, drafter_key = methods_for(draft), DRAFTER_KEYS[draft]
+    _take_linked_drafter(drafter_key, drafters)
     prompt = _PROMPT.choose(_ask_restart, chat=has_chat and bool(st.session_state.get(_CHAT, True)))
     gamma = st.slider(
         "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", **_LINKED,
@@ -91,10 +89,10 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
         more = _more_settings(has_chat=has_chat)
         linked = {name: st.query_params.get(name) for name in ("rule", "num_drafts")}
         method = MethodBoxes(
-            drafters=methods_for(has_draft=has_draft),
+            drafters=drafters,
             ends=CONTROLS,
             options={**_LINKED, "on_change": _ask_restart},
-            key=str if has_draft else _key_alone,
+            key=lambda name: drafter_key if name == "drafter" else name,
             layers=layers,
         ).choose()
         _warn_dropped({name: text for name, text in linked.items() if text != str(method[name])})
@@ -135,16 +133,12 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
         )
 
 
-def _key_alone(name: str) -> str:
-    return _DRAFTER_ALONE if name == _DRAFTER else name
-
-
-def _take_linked_drafter() -> None:
-    """Without a draft model, use the drafter of the link, unless it needs a draft model."""
-    linked = st.query_params.get(_DRAFTER)
-    known = _DRAFTER_ALONE in st.session_state or _DRAFTER_ALONE in st.query_params
-    if linked and not known and linked not in _WITH_DRAFT:
-        st.session_state[_DRAFTER_ALONE] = linked
+def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
+    """Use the drafter of the link if it fits the pair, and no other was chosen for such pairs."""
+    linked = st.query_params.get(DRAFTER_KEYS[MODEL])
+    known = key in st.session_state or key in st.query_params
+    if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):
+        st.session_state[key] = linked
 
 
 def _warn_dropped(linked: dict[str, str | None]) -> None:
@@ -234,8 +228,9 @@ def apply_settings(prompt: str, config: RunConfig) -> None:
     st.session_state["more"] = True  # controls set while the expander is closed would not update
     for name, value in _values_of(config).items():
         st.session_state[name] = value
-    if not config.draft_method.needs_draft:
-        st.session_state[_DRAFTER_ALONE] = config.drafter
+    for kind, key in DRAFTER_KEYS.items():
+        if config.draft_method.drafts_with in ("", kind):
+            st.session_state[key] = config.drafter
     if config.forks:
         st.query_params[FORKS] = forks_text(config.forks)
     else:

@@ -91,7 +91,7 @@ class IdleTasks:
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
         """Put the measurements for a pair's first runs before all other tasks."""
-        drafter = first_method(has_draft=pair.draft is not None).name
+        drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
         tasks: list[Task] = [

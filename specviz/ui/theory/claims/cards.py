@@ -12,7 +12,7 @@ from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, 
 from specviz.ui.session.background_jobs import stop
 from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
-from specviz.ui.theory.claims.runs import ClaimRuns
+from specviz.ui.theory.claims.runs import ClaimRuns, refusal_on
 from specviz.ui.theory.kept_methods import recorded_methods
 from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -134,6 +134,8 @@ def show_state(run: RunName, card: str, runs: ClaimRuns) -> None:
 
     If another card started the runs, this card shows no progress and collapses the results.
     """
+    if (refusal := refusal_on(card)) is not None:
+        show_error(refusal)
     own = runs.started_by(run) in {None, card}
     if (job := runs.going(run)) is not None:
         if own:

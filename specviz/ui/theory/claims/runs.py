@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
+from specviz.errors import ConfigError, SpecvizError
 from specviz.measure.background_job import RunsJob
 from specviz.measure.run_makers import RunOrder
 from specviz.record.drafters import methods_for
@@ -29,6 +29,7 @@ from specviz.ui.theory.claims.evidence import GUIDE_TOKENS, Evidence, evidence_o
 EPSILONS = (0.02, 0.1, 0.3)
 _TEMPERATURES = (0.0, 0.3, 0.7, 1.0, 1.5)
 _WATCHED = ("speed", "estimates", "verification")
+_REFUSED = "refused claim"  # session state: a _Refusal
 
 _TIMED = RunConfig(gamma=5, temperature=0.7, max_new_tokens=128)
 _COUNTED = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
@@ -102,6 +103,38 @@ def the_claim_runs() -> ClaimRuns:
     return ClaimRuns()
 
 
+class _Refusal(NamedTuple):
+    """The error that a card's button raised, and the pair of the session at that time."""
+
+    card: str
+    pair: PairSpec
+    error: SpecvizError
+
+
+def start_or_refuse(
+    runs: ClaimRuns, run: RunName, card: str, spec: PairSpec, history: History
+) -> None:
+    """Queue the runs; if the pair cannot make them, keep the error for this session's card."""
+    st.session_state.pop(_REFUSED, None)
+    try:
+        runs.start(run, card, spec, history)
+    except SpecvizError as error:
+        st.session_state[_REFUSED] = _Refusal(card, spec, error)
+
+
+def refusal_on(card: str) -> SpecvizError | None:
+    """Return why the card's runs cannot be made in this session, if its button was pressed."""
+    refused: _Refusal | None = st.session_state.get(_REFUSED)
+    return refused.error if refused is not None and refused.card == card else None
+
+
+def forget_other_pairs(spec: PairSpec) -> None:
+    """Forget an error about another pair than ``spec``."""
+    refused: _Refusal | None = st.session_state.get(_REFUSED)
+    if refused is not None and refused.pair != spec:
+        del st.session_state[_REFUSED]
+
+
 # Plans
 
 
@@ -113,7 +146,13 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
     Raises:
         ConfigError: If the runs need a draft model.
     """
-    drafter = {} if spec.has_draft else {"drafter": methods_for(has_draft=False)[0]}
+    planned = plans_of(run)
+    if not spec.has_draft and any(each.config.num_drafts > 1 for each in planned):
+        raise ConfigError(
+            "This test drafts several chains in a round, which needs a draft model.",
+            remedy="On Watch, under The pair, load a pair with a draft model.",
+        )
+    drafter = {} if spec.has_draft else {"drafter": methods_for(spec.draft_kind)[0]}
     return tuple(
         RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
@@ -123,7 +162,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
             config=replace(each.config, seed=seed, **drafter),
             baseline=each.timed or run in _WATCHED,
         )
-        for seed, each in enumerate(plans_of(run))
+        for seed, each in enumerate(planned)
     )
 
 

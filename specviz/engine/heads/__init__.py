@@ -1,0 +1,1 @@
+"""Drafting heads: small models, such as EAGLE, that read the target's hidden states."""

@@ -1,0 +1,161 @@
+"""The output of a head whose vocabulary is a part of its target's.
+
+``d2t`` holds offsets: draft token i is the target's token i + d2t[i]. ``t2d`` marks the target's
+tokens that the head knows. Logits are in the target's token ids, -inf for other tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from specviz.engine.heads.eagle_shape import EagleShape
+from specviz.engine.heads.head import TargetParts
+from specviz.engine.heads.tensors import HeadTensors
+from specviz.engine.model.product import Product
+from specviz.errors import ModelFileError, PairError
+
+_OUTPUT = "lm_head.weight"
+_COPY_AGAIN = "Copy or download the head again."
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DraftLogits:
+    """Logits of a head's states."""
+
+    matrix: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to [n, len(target_ids)]
+    target_ids: torch.Tensor | None  # of each draft token; None if the ids are the same
+    vocabulary: int  # of the target
+    scale: float
+
+    @property
+    def proposable(self) -> torch.Tensor | None:
+        """Return the target's token ids that the head knows; None if it knows all."""
+        ids = self.target_ids
+        return None if ids is None or len(ids) == self.vocabulary else ids
+
+    @property
+    def own_matrix(self) -> Product | None:
+        """Return the head's own output matrix; None if it uses its target's."""
+        return self.matrix if isinstance(self.matrix, Product) else None
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """Return float32 logits `[n, vocabulary]` in the target's token ids."""
+        logits = self.matrix(states).float()
+        if self.scale != 1.0:
+            logits = logits * self.scale
+        if self.target_ids is None:
+            return logits
+        unknown = logits.new_full((len(logits), self.vocabulary), float("-inf"))
+        return unknown.index_copy_(1, self.target_ids, logits)
+
+
+def read_logits(
+    tensors: HeadTensors,
+    shape: EagleShape,
+    target: TargetParts,
+    *,
+    embedding: torch.Tensor | None,
+    scale: float,
+) -> DraftLogits:
+    """Take the output matrix and the vocabulary maps out of a head's tensors.
+
+    Without an output matrix, the head uses its own embedding if its configuration ties them, or its
+    target's output matrix.
+
+    Raises:
+        ModelFileError: A map is missing, damaged, or outside the target's vocabulary.
+        PairError: The head needs the target's output matrix, but has another width.
+    """
+    rows = tensors.needed_shape(_OUTPUT)[0] if _OUTPUT in tensors else None
+    ids = _target_ids(tensors, rows, shape, target)
+    if rows is not None:
+        matrix = Product(tensors.take(_OUTPUT, rows, shape.width), None)
+    elif shape.tied and embedding is not None:
+        matrix = Product(embedding if ids is None else embedding[ids], None)
+    elif shape.width == target.width:
+        matrix = target.output if ids is None else _Chosen(target.output, ids)
+    else:
+        raise PairError(
+            f"The head has no output matrix, and its width {shape.width} differs from "
+            f"{target.width} of {target.name}.",
+            remedy="Use a head that was trained for this target.",
+        )
+    return DraftLogits(matrix=matrix, target_ids=ids, vocabulary=target.vocabulary, scale=scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chosen:
+    """A matrix with the chosen columns of its result."""
+
+    matrix: Callable[[torch.Tensor], torch.Tensor]
+    columns: torch.Tensor
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        return self.matrix(states).index_select(1, self.columns)
+
+
+def _target_ids(
+    tensors: HeadTensors, rows: int | None, shape: EagleShape, target: TargetParts
+) -> torch.Tensor | None:
+    """Return the target's id of each draft token; None if the head has no reduced vocabulary.
+
+    ``rows``: the output matrix's rows; None if the head has no output matrix.
+    """
+    offsets, mask = _vector(tensors, "d2t"), _vector(tensors, "t2d")
+    if mask is not None:
+        mask = mask.bool()
+    if offsets is not None and mask is not None and not offsets.any() and not mask.any():
+        offsets = mask = None  # buffers that were saved without having been set
+    if offsets is not None:
+        ids = offsets.long() + torch.arange(len(offsets), device=offsets.device)
+    elif mask is not None:
+        ids = mask.nonzero()[:, 0]
+    else:
+        return _same_ids(rows, shape, target)
+    if rows not in (None, len(ids)):
+        raise ModelFileError(
+            f"lm_head.weight has {rows} rows, but the head's vocabulary has {len(ids)} tokens.",
+            remedy=_COPY_AGAIN,
+        )
+    _check_ids(ids, mask, target)
+    return ids
+
+
+def _same_ids(rows: int | None, shape: EagleShape, target: TargetParts) -> torch.Tensor | None:
+    if rows in (None, target.vocabulary):
+        return None
+    if rows == shape.vocabulary and rows < target.vocabulary:
+        return torch.arange(rows, device=target.like.device)  # the target's rows are padded
+    raise ModelFileError(
+        f"lm_head.weight has {rows} rows instead of {target.vocabulary}, and there is no d2t.",
+        remedy=_COPY_AGAIN,
+    )
+
+
+def _vector(tensors: HeadTensors, name: str) -> torch.Tensor | None:
+    if name not in tensors:
+        return None
+    values = tensors.take(name, math.prod(tensors.needed_shape(name)))
+    if values.is_floating_point():
+        raise ModelFileError(f"{name} contains no whole numbers.", remedy=_COPY_AGAIN)
+    return values
+
+
+def _check_ids(ids: torch.Tensor, mask: torch.Tensor | None, target: TargetParts) -> None:
+    last = target.vocabulary - 1
+    if len(ids) == 0 or int(ids.min()) < 0 or int(ids.max()) > last:
+        raise ModelFileError(
+            f"d2t contains tokens outside 0 to {last}, the vocabulary of {target.name}.",
+            remedy="Use a head that was trained for this target.",
+        )
+    if len(ids.unique()) != len(ids):
+        raise ModelFileError("d2t contains a token twice.", remedy=_COPY_AGAIN)
+    if mask is None:
+        return
+    known = len(mask) > int(ids.max()) and bool(mask[ids].all())
+    if not known or int(mask.sum()) != len(ids):
+        raise ModelFileError("d2t and t2d contradict each other.", remedy=_COPY_AGAIN)

@@ -1,0 +1,268 @@
+"""EAGLE-1, EAGLE-2 and EAGLE-3 heads.
+
+Row t joins the target's state at token t with the embedding of token t + 1, and predicts token
+t + 2. While drafting, the head continues from its own state. EAGLE-1 and EAGLE-2 have the same
+weights and read the target's final state; EAGLE-3 reads several of its hidden states. Heads draft
+chains here; trees are the drafter's task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from specviz.engine.heads.eagle_checks import check_target, joined_states, logit_scale
+from specviz.engine.heads.eagle_settings import (
+    EagleSettings,
+    check_places,
+    read_settings,
+    reads_final_state,
+)
+from specviz.engine.heads.eagle_shape import read_shape
+from specviz.engine.heads.eagle_weights import EagleLayer, EagleWeights, WeightsReader
+from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
+from specviz.engine.heads.tensors import read_head_tensors
+from specviz.engine.model.lean import rotary_table
+from specviz.engine.model.step_capabilities import HiddenStates
+from specviz.errors import PairError
+from specviz.formats.heads import HeadFacts
+
+
+class EagleHead(Head):
+    """An EAGLE-1 or EAGLE-2 head; the base of EAGLE-3 heads.
+
+    ``notices``: sentences about ambiguous settings of its files.
+    """
+
+    kind: ClassVar[HeadKind] = "eagle"
+    method: ClassVar[str] = "eagle"
+
+    def __init__(
+        self,
+        weights: EagleWeights,
+        target: TargetParts,
+        settings: EagleSettings,
+        notices: tuple[str, ...] = (),
+    ) -> None:
+        _check_settings(weights, target, settings)
+        self.weights = weights
+        self.target = target
+        self.settings = settings
+        self.notices = notices
+
+    @property
+    def states(self) -> HiddenStates:
+        return self.settings.states
+
+    @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        return self.weights.parameters
+
+    @property
+    def most_candidates(self) -> int | None:
+        return None
+
+    @property
+    def proposable(self) -> torch.Tensor | None:
+        return self.weights.logits.proposable
+
+    def start(self, capacity: int) -> EagleRun:
+        return EagleRun(self, capacity)
+
+    def with_settings(self, settings: EagleSettings) -> EagleHead:
+        """Return a head with other settings and the same weights.
+
+        Raises:
+            PairError: The head has no weights for a setting, or the target has no such layer.
+        """
+        return type(self)(self.weights, self.target, settings, self.notices)
+
+    def fuse(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the head's first states `[rows, width]` for the target's joined states."""
+        return states
+
+    def enter(
+        self, embedding: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the residual stream before the first layer, and its attention's input."""
+        assert self.weights.fusion is not None, "EAGLE-1 heads have fc"
+        x = self.weights.fusion(self._join(embedding, state))
+        return x, x
+
+    def _join(self, embedding: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        pair = (embedding, state) if self.settings.embedding_first else (state, embedding)
+        return torch.cat(pair, -1)
+
+
+class Eagle3Head(EagleHead):
+    kind: ClassVar[HeadKind] = "eagle3"
+
+    def fuse(self, states: torch.Tensor) -> torch.Tensor:
+        weights, settings = self.weights, self.settings
+        if settings.norm_before_fc and weights.joined_norm is not None:
+            states = weights.joined_norm(states)
+        if settings.fc_norm:
+            parts = states.chunk(weights.states, -1)
+            normed = [norm(part) for norm, part in zip(weights.chunk_norms, parts, strict=True)]
+            states = torch.cat(normed, -1)
+        return states if weights.fusion is None else weights.fusion(states)
+
+    def enter(
+        self, embedding: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        first = self.weights.layers[0]
+        assert first.input_norm is not None
+        assert first.state_norm is not None
+        normed = first.state_norm(state)
+        residual = normed if self.settings.norm_before_residual else state
+        return residual, self._join(first.input_norm(embedding), normed)
+
+
+class EagleRun(HeadRun):
+    def __init__(self, head: EagleHead, capacity: int) -> None:
+        weights: Any = head.weights  # it has the rotation's fields of ``LeanWeights``
+        self._head = head
+        self._weights = head.weights
+        self._capacity = capacity
+        self._length = 0
+        self._drafted = 0  # rows from the head's own states
+        self._state: torch.Tensor | None = None  # the last row's, to continue from
+        self._cos, self._sin = rotary_table(weights, capacity)
+        self._keys, self._values = _empty_caches(head.weights, capacity)
+        self._ids = torch.zeros(capacity, dtype=torch.long, device=head.weights.like.device)
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @torch.inference_mode()
+    def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        self._drafted = 0
+        logits = self._read(token_ids, self._head.fuse(states))
+        self._length += len(token_ids)
+        return logits
+
+    @torch.inference_mode()
+    def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
+        assert self._state is not None, "a chain begins with rows of the target"
+        logits = self._read(token_id, self._state)
+        self._drafted += 1
+        return logits
+
+    def forget(self, count: int) -> None:
+        assert 0 <= count <= self._length
+        self._length -= count
+        self._drafted = 0
+        self._state = None
+
+    def _read(self, token_ids: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        """Append rows to the caches; return the last row's logits and keep its state."""
+        weights, head = self._weights, self._head
+        begin = self._length + self._drafted
+        end = begin + len(token_ids)
+        assert end <= self._capacity
+        embedding = weights.embed(self._shifted(token_ids, begin, end))
+        x, attended = head.enter(embedding, state)
+        mask = self._mask(begin, end)
+        for index, layer in enumerate(weights.layers):
+            if index > 0:
+                assert layer.input_norm is not None
+                attended = layer.input_norm(x)
+            x = x + self._attend(index, attended, begin, end, mask)
+            x = x + _feed_forward(layer, x)
+        x = x[-1:]
+        normed = x if weights.norm is None else weights.norm(x)
+        self._state = normed if head.settings.recycle_normed else x
+        return weights.logits(normed)
+
+    def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
+        """Return the tokens that the rows embed; without a shift, row 0 has none of its own."""
+        if self._head.settings.shift_ids == 1:
+            return token_ids
+        self._ids[begin:end] = token_ids
+        earlier = torch.arange(begin - 1, end - 1, device=self._ids.device)
+        return self._ids[earlier.clamp_(min=0)]
+
+    def _mask(self, begin: int, end: int) -> torch.Tensor | None:
+        """Return which rows each new row sees; None for a single row, which sees all."""
+        if end - begin == 1:
+            return None
+        seen = torch.ones(end - begin, end, dtype=torch.bool, device=self._cos.device)
+        return seen.tril_(begin)
+
+    def _attend(
+        self, index: int, x: torch.Tensor, begin: int, end: int, mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        layer, shape = self._weights.layers[index], self._weights.shape
+        heads, key_heads, width = shape.heads, shape.key_heads, shape.head_width
+        count = end - begin
+        rows = layer.qkv(x).view(1, count, -1, width).transpose(1, 2)
+        turned = rows.narrow(1, 0, heads + key_heads)
+        if layer.query_norm is not None and layer.key_norm is not None:
+            parts = turned.split((heads, key_heads), 1)
+            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
+        cos, sin = self._cos[begin:end], self._sin[begin:end]
+        turned = torch.addcmul(turned * cos, turned.roll(width // 2, -1), sin)
+        keys, values = self._keys[index], self._values[index]
+        keys.narrow(2, begin, count).copy_(turned.narrow(1, heads, key_heads))
+        values.narrow(2, begin, count).copy_(rows.narrow(1, heads + key_heads, key_heads))
+        mixed = F.scaled_dot_product_attention(
+            turned.narrow(1, 0, heads),
+            keys.narrow(2, 0, end),
+            values.narrow(2, 0, end),
+            attn_mask=mask,
+            enable_gqa=heads != key_heads,
+        )
+        return layer.output(mixed.transpose(1, 2).reshape(count, heads * width))
+
+
+def open_eagle(facts: HeadFacts, target: TargetParts) -> EagleHead:
+    """Return a head with its weights on the target's device, checked against the target.
+
+    Raises:
+        ModelFileError: A file is damaged, or its weights do not match its configuration.
+        PairError: The head was made for another target.
+    """
+    assert facts.kind in ("eagle", "eagle3")
+    eagle3 = facts.kind == "eagle3"
+    shape = read_shape(facts)
+    check_target(facts, shape, target)
+    tensors, notices = read_head_tensors(facts, target.like)
+    fused = not (eagle3 and reads_final_state(facts))
+    count = joined_states(tensors, target) if eagle3 and fused else 1
+    stored = {"input_norm": "input_norm.weight", "fc_norm": "fc_norm.0.weight"}
+    optional = frozenset(name for name, tensor in stored.items() if tensor in tensors)
+    settings, more = read_settings(facts, target, count, optional)
+    reader = WeightsReader(tensors, shape, target, layout_is_eagle3=eagle3)
+    weights = reader.read(count, fused=fused, logit_scale=logit_scale(facts))
+    return (Eagle3Head if eagle3 else EagleHead)(weights, target, settings, (*notices, *more))
+
+
+def _check_settings(weights: EagleWeights, target: TargetParts, settings: EagleSettings) -> None:
+    needed = {
+        "norm_before_residual": weights.layers[0].state_norm,
+        "norm_before_fc": weights.joined_norm,
+        "fc_norm": weights.chunk_norms or None,
+        "recycle_normed": weights.norm,
+    }
+    for name, norm in needed.items():
+        if getattr(settings, name) and norm is None:
+            raise PairError(f"The head has no weights for {name}.", remedy="Switch it off.")
+    check_places(settings.places, weights.states, target.layers)
+
+
+def _empty_caches(weights: EagleWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return keys and values `[layer, 1, key_head, row, head_width]`."""
+    shape = weights.shape
+    size = (shape.layers, 1, shape.key_heads, capacity, shape.head_width)
+    like = weights.like
+    keys = torch.empty(size, dtype=like.dtype, device=like.device)
+    return keys, torch.empty_like(keys)
+
+
+def _feed_forward(layer: EagleLayer, x: torch.Tensor) -> torch.Tensor:
+    gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
+    return layer.down(F.silu(gate) * up)

@@ -1,0 +1,239 @@
+"""Medusa: several small heads that read the target's final state at the last token it has read.
+
+Head h is a chain of residual blocks and an output matrix. It proposes candidate h + 1 after the
+text's newest token, and depends on no other candidate. Files have the names of the authors' code,
+of vLLM, or of text-generation-inference, whose second version uses the target's output matrix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
+from specviz.engine.heads.tensors import HeadTensors, read_head_tensors
+from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
+from specviz.errors import ModelFileError
+from specviz.formats.heads import HeadFacts
+
+_COPY_AGAIN = "Copy or download it again."
+_OWN_TARGET = "Use a head that was trained for this target."
+_TOKEN_MAP = "token_map"
+_SHARED_OUTPUT = "lm_head.weight"  # of vLLM's form with ``original_lm_head``
+_BLOCKS = (
+    re.compile(r"(?P<prefix>(?:medusa_head\.)?)(?P<head>\d+)\.(?P<block>\d+)\.linear\.weight"),
+    re.compile(
+        r"(?P<prefix>(?:medusa_heads\.)?)blocks\.(?P<head>\d+)\.layers\.(?P<block>\d+)\.weight"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MedusaSettings:
+    """How the heads read the target's states; the files do not state it."""
+
+    place: int = AFTER_NORM
+    first_head: int = 0  # the head that proposes the first candidate
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Block:
+    weight: torch.Tensor  # [width, width]
+    bias: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _OneHead:
+    blocks: tuple[_Block, ...]
+    output: torch.Tensor | None  # [proposable tokens, width]; None for the target's matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Weights:
+    heads: tuple[_OneHead, ...]
+    proposable: torch.Tensor | None
+
+
+def open_medusa(facts: HeadFacts, target: TargetParts) -> MedusaHead:
+    """Return a Medusa head with its weights, on the target's device and in its dtype.
+
+    Raises:
+        ModelFileError: A tensor is missing, unknown or has a shape that does not fit the target.
+    """
+    tensors, notices = read_head_tensors(facts, target.like)
+    names = _block_names(tensors, facts.path.name)
+    shared = _output(tensors, _SHARED_OUTPUT, target)
+    heads = tuple(
+        _OneHead(
+            blocks=tuple(_block(tensors, name, target.width) for name in blocks),
+            output=_output(tensors, _output_name(blocks), target) if shared is None else shared,
+        )
+        for blocks in names
+    )
+    rows = {None if each.output is None else len(each.output) for each in heads}
+    if len(rows) > 1:
+        raise ModelFileError(
+            f"The heads of {facts.path.name} propose from vocabularies of different sizes.",
+            remedy=_COPY_AGAIN,
+        )
+    proposable = _proposable(tensors, rows.pop(), target)
+    tensors.finish()
+    return MedusaHead(_Weights(heads=heads, proposable=proposable), target, notices=notices)
+
+
+class MedusaHead(Head):
+    """The heads of one Medusa file."""
+
+    kind: ClassVar[HeadKind] = "medusa"
+    method: ClassVar[str] = "medusa"
+
+    def __init__(
+        self,
+        weights: _Weights,
+        target: TargetParts,
+        settings: MedusaSettings | None = None,
+        notices: tuple[str, ...] = (),
+    ) -> None:
+        self.settings = MedusaSettings() if settings is None else settings
+        self.notices = notices
+        self._weights = weights
+        self.target = target
+
+    @property
+    def states(self) -> HiddenStates:
+        return HiddenStates((self.settings.place,))
+
+    @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        blocks = [block for head in self._weights.heads for block in head.blocks]
+        found = [each for block in blocks for each in (block.weight, block.bias)]
+        found += [head.output for head in self._weights.heads]
+        return list({id(each): each for each in found if each is not None}.values())
+
+    @property
+    def most_candidates(self) -> int:
+        return len(self._weights.heads) - self.settings.first_head
+
+    @property
+    def proposable(self) -> torch.Tensor | None:
+        return self._weights.proposable
+
+    def with_settings(self, settings: MedusaSettings) -> MedusaHead:
+        """Return a head with other settings and the same weights."""
+        assert 0 <= settings.first_head < len(self._weights.heads)
+        return MedusaHead(self._weights, self.target, settings, self.notices)
+
+    def start(self, capacity: int) -> _MedusaRun:
+        del capacity  # the only state is one row
+        return _MedusaRun(self, self.target.width)
+
+    def logits(self, candidate: int, state: torch.Tensor) -> torch.Tensor:
+        """Return the logits for candidate ``candidate`` (0 is the first) from `[1, width]`."""
+        head = self._weights.heads[self.settings.first_head + candidate]
+        for block in head.blocks:
+            state = state + F.silu(F.linear(state, block.weight, block.bias))
+        if head.output is None:
+            return self.target.output(state).float()
+        own = F.linear(state, head.output).float()
+        if (kept := self._weights.proposable) is None:
+            return own
+        return own.new_full((1, self.target.vocabulary), -torch.inf).index_copy_(1, kept, own)
+
+
+class _MedusaRun(HeadRun):
+    def __init__(self, head: MedusaHead, width: int) -> None:
+        self._head = head
+        self._width = width
+        self._length = 0
+        self._state: torch.Tensor | None = None  # of the last row, [1, width]
+        self._candidate = 0
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @torch.inference_mode()
+    def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        assert states.shape == (len(token_ids), self._width)
+        self._length += len(states)
+        self._state = states[-1:]
+        self._candidate = 0
+        return self._head.logits(0, self._state)
+
+    @torch.inference_mode()
+    def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
+        del token_id  # the heads do not depend on each other's candidates
+        assert self._state is not None, "begin comes first"
+        self._candidate += 1
+        return self._head.logits(self._candidate, self._state)
+
+    def forget(self, count: int) -> None:
+        assert count <= self._length
+        self._length -= count
+        if count:
+            self._state = None
+
+
+def _block_names(tensors: HeadTensors, folder: str) -> tuple[tuple[str, ...], ...]:
+    """Return the names of each head's block weights, in order."""
+    found: dict[int, dict[int, str]] = {}
+    for name in tensors.names():
+        match = next(filter(None, (each.fullmatch(name) for each in _BLOCKS)), None)
+        if match:
+            found.setdefault(int(match["head"]), {})[int(match["block"])] = name
+    counts = {len(blocks) for blocks in found.values()}
+    numbered = all(sorted(each) == list(range(len(each))) for each in (found, *found.values()))
+    if not found or not numbered or len(counts) > 1:
+        raise ModelFileError(
+            f"{folder} does not contain equally deep Medusa heads, numbered from 0.",
+            remedy=_COPY_AGAIN,
+        )
+    return tuple(
+        tuple(found[head][block] for block in range(len(found[head]))) for head in range(len(found))
+    )
+
+
+def _block(tensors: HeadTensors, name: str, width: int) -> _Block:
+    bias = f"{name.removesuffix('weight')}bias"
+    return _Block(weight=tensors.take(name, width, width), bias=tensors.take_optional(bias, width))
+
+
+def _output_name(blocks: tuple[str, ...]) -> str:
+    """Return the name of the output matrix of the head with these block weights."""
+    match = next(filter(None, (each.fullmatch(blocks[0]) for each in _BLOCKS)))
+    if "blocks." in blocks[0]:
+        return f"{match['prefix']}lm_heads.{match['head']}.weight"
+    return f"{match['prefix']}{match['head']}.{len(blocks)}.weight"
+
+
+def _output(tensors: HeadTensors, name: str, target: TargetParts) -> torch.Tensor | None:
+    shape = tensors.shape(name)
+    if shape is None:
+        return None
+    if shape[0] > target.vocabulary:
+        raise ModelFileError(
+            f"{name} has {shape[0]} tokens, more than the {target.vocabulary} of {target.name}.",
+            remedy=_OWN_TARGET,
+        )
+    return tensors.take(name, shape[0], target.width)
+
+
+def _proposable(tensors: HeadTensors, rows: int | None, target: TargetParts) -> torch.Tensor | None:
+    """Return the target's token ids of the output rows; None if they are all its tokens."""
+    if _TOKEN_MAP not in tensors:
+        if rows is None or rows == target.vocabulary:
+            return None
+        return torch.arange(rows, device=target.like.device)  # the other rows pad the target
+    count = target.vocabulary if rows is None else rows
+    kept = tensors.take(_TOKEN_MAP, count).long()
+    if not bool(((kept >= 0) & (kept < target.vocabulary)).all()) or len(kept.unique()) < count:
+        raise ModelFileError(
+            f"{_TOKEN_MAP} has token ids that are repeated or not in {target.name}.",
+            remedy=_OWN_TARGET,
+        )
+    return kept

@@ -1,0 +1,316 @@
+"""Multi-token prediction layers (MTP) in the target's own checkpoint.
+
+A layer joins the embedding of the next token with a hidden state, runs one decoder layer of the
+target's family and normalises the result, which the target's output matrix turns into logits. A
+single layer is applied again to its own output for each further candidate. With several layers,
+layer k proposes candidate k + 1 and reads the outputs of layer k - 1. Copies of the target's
+embedding and output matrix in an MTP layer are not read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
+from specviz.engine.heads.mtp_weights import MtpFacts, find_mtp, layer_weights
+from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
+from specviz.errors import ModelFileError
+
+__all__ = ["MtpFacts", "MtpHead", "MtpSettings", "find_mtp", "open_mtp"]
+
+_FLOATS = ("F32", "F16", "BF16")
+_COPY_AGAIN = "Copy or download the model again."
+_OTHER_METHOD = "Choose another drafting method for this target."
+_FAMILIES = {  # module, prefix of its classes, prefix of its rotary class
+    "deepseek_v3": ("deepseek_v3", "DeepseekV3", "DeepseekV3"),
+    "glm4_moe": ("glm4_moe", "Glm4Moe", "Glm4Moe"),
+    "qwen3_next": ("qwen3_next", "Qwen3Next", "Qwen3Next"),
+    "qwen3_5_text": ("qwen3_5", "Qwen3_5", "Qwen3_5Text"),
+    "qwen3_5_moe_text": ("qwen3_5_moe", "Qwen3_5Moe", "Qwen3_5MoeText"),
+    "mimo": ("qwen2", "Qwen2", "Qwen2"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MtpSettings:
+    """Choices that the files of a model do not state; the defaults follow the families' code."""
+
+    embedding_first: bool = True  # in the concatenation; otherwise the hidden state is first
+    zero_first_embedding: bool = False  # whether row 0 reads zeros in place of its embedding
+    recycle_after_norm: bool = True  # which output the next step reads
+    place: int = AFTER_NORM  # of the hidden states that the first layer reads
+    first_position: int = 0  # the rotary position of row 0
+    shift_ids: Literal[0, 1] = 1  # 1: a row has the token after its state's; 0: the same token
+
+
+def open_mtp(facts: MtpFacts, target: TargetParts) -> MtpHead:
+    """Return the MTP layers with their weights, on the target's device and in its dtype.
+
+    Raises:
+        ModelFileError: The family is not supported, or a tensor is missing or has another shape.
+    """
+    name = facts.path.name
+    if facts.family not in _FAMILIES:
+        raise ModelFileError(
+            f"{name} has MTP layers of the family {facts.family}, which are not supported.",
+            remedy=_OTHER_METHOD,
+        )
+    if any(each.kind not in _FLOATS for each in facts.tensors.values()):
+        raise ModelFileError(f"The MTP layers of {name} are quantised.", remedy=_OTHER_METHOD)
+    if facts.config.get("mtp_use_dedicated_embeddings"):
+        raise ModelFileError(
+            f"The MTP layers of {name} have their own embedding, which is not supported.",
+            remedy=_OTHER_METHOD,
+        )
+    if (width := facts.config.get("hidden_size")) != target.width:
+        raise ModelFileError(
+            f"The MTP layers of {name} have width {width}, but {target.name} has {target.width}.",
+            remedy="Choose the model that contains these layers as the target.",
+        )
+    config = _layer_config(facts)
+    module, prefix, rotary = _FAMILIES[facts.family]
+    family = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
+    classes = (getattr(family, f"{prefix}DecoderLayer"), getattr(family, f"{prefix}RMSNorm"))
+    layers = nn.ModuleList(_built(config, classes, each) for each in range(facts.layers))
+    for index, layer in enumerate(layers):
+        _load(facts, layer, index, target.like)
+    return MtpHead(
+        layers=layers.eval().requires_grad_(False),
+        rotary=getattr(family, f"{rotary}RotaryEmbedding")(config).to(target.like.device),
+        target=target,
+        settings=_default_settings(facts),
+    )
+
+
+class MtpHead(Head):
+    """The MTP layers of a target."""
+
+    kind: ClassVar[HeadKind] = "mtp"
+    method: ClassVar[str] = "mtp"
+    notices: tuple[str, ...] = ()
+
+    def __init__(
+        self, *, layers: nn.Module, rotary: nn.Module, target: TargetParts, settings: MtpSettings
+    ) -> None:
+        self.settings = settings
+        self.target = target
+        self.layers: Any = layers
+        self._rotary = rotary
+
+    @property
+    def states(self) -> HiddenStates:
+        return HiddenStates((self.settings.place,))
+
+    @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        return list(self.layers.parameters())
+
+    @property
+    def most_candidates(self) -> int | None:
+        return None if len(self.layers) == 1 else len(self.layers)
+
+    @property
+    def proposable(self) -> torch.Tensor | None:
+        return None
+
+    def with_settings(self, settings: MtpSettings) -> MtpHead:
+        """Return a head with other settings and the same weights."""
+        return MtpHead(
+            layers=self.layers, rotary=self._rotary, target=self.target, settings=settings
+        )
+
+    def start(self, capacity: int) -> _MtpRun:
+        return _MtpRun(self, capacity)
+
+    def read_rows(
+        self, index: int, token_ids: torch.Tensor, states: torch.Tensor, first: int, cache: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Run layer ``index`` on rows ``first`` and later, whose keys and values it appends.
+
+        Returns:
+            The normalised outputs and the states that the next step reads, `[rows, width]` each.
+        """
+        layer = self.layers[index]
+        joined = self._joined(layer, self.target.embed(token_ids), states, first)
+        positions = torch.arange(len(joined), device=joined.device) + first
+        positions = (positions + self.settings.first_position)[None]
+        outputs = layer.mtp_block(
+            joined[None],
+            position_embeddings=self._rotary(joined[None], positions),
+            position_ids=positions,
+            attention_mask=_causal_mask(joined, first),
+            past_key_values=cache,
+            use_cache=True,
+        )[0]
+        normalised = layer.post_norm(outputs)
+        return normalised, normalised if self.settings.recycle_after_norm else outputs
+
+    def _joined(
+        self, layer: Any, embedded: torch.Tensor, states: torch.Tensor, first: int
+    ) -> torch.Tensor:
+        if self.settings.zero_first_embedding and first == 0:
+            embedded = torch.cat((torch.zeros_like(embedded[:1]), embedded[1:]))
+        both = (layer.enorm(embedded), layer.hnorm(states))
+        return layer.eh_proj(torch.cat(both if self.settings.embedding_first else both[::-1], -1))
+
+
+class _MtpRun(HeadRun):
+    """MTP layers with their caches.
+
+    Row t of layer k reads token t + k + 1. The last k rows of layer k therefore read candidates,
+    and are computed again in a later round.
+    """
+
+    def __init__(self, head: MtpHead, capacity: int) -> None:
+        from transformers.cache_utils import DynamicCache
+
+        depth, like = len(head.layers), head.target.like
+        self._head = head
+        self._cache: Any = DynamicCache()
+        self._kept = [0] * depth  # rows of each layer that read no candidate
+        self._tokens = torch.zeros(capacity + depth, dtype=torch.long, device=like.device)
+        self._inputs = [like.new_empty(capacity, head.target.width) for _ in range(depth - 1)]
+        self._recycled = like.new_empty(0)
+        self._step = 0
+
+    @property
+    def length(self) -> int:
+        return self._kept[0]
+
+    @torch.inference_mode()
+    def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        assert states.shape == (len(token_ids), self._head.target.width)
+        self._drop_speculative()
+        first = self.length
+        self._kept[0] += len(token_ids)
+        self._tokens[first : self.length] = token_ids
+        self._step = 0
+        return self._run_layer(0, first, states)
+
+    @torch.inference_mode()
+    def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
+        self._step += 1
+        if len(self._kept) == 1:
+            return self._recycle(token_id)
+        layer = self._step
+        self._tokens[self.length + layer - 1] = token_id[0]
+        first = self._kept[layer]
+        logits = self._run_layer(layer, first, self._inputs[layer - 1][first : self.length])
+        self._kept[layer] = max(0, self.length - layer)
+        return logits
+
+    def forget(self, count: int) -> None:
+        assert count <= self.length
+        length = self.length - count
+        self._kept = [min(kept, max(0, length - layer)) for layer, kept in enumerate(self._kept)]
+        self._drop_speculative()
+
+    def _recycle(self, token_id: torch.Tensor) -> torch.Tensor:
+        """Run the only layer on its own last output; return the logits."""
+        row = self.length + self._step - 1
+        self._tokens[row] = token_id[0]
+        outputs, self._recycled = self._head.read_rows(
+            0, self._read_tokens(row, row + 1), self._recycled, row, self._cache
+        )
+        return self._head.target.output(outputs).float()
+
+    def _run_layer(self, layer: int, first: int, states: torch.Tensor) -> torch.Tensor:
+        """Run a layer on rows ``first`` to the newest; return the newest row's logits."""
+        tokens = self._read_tokens(first + layer, self.length + layer)
+        outputs, recycled = self._head.read_rows(layer, tokens, states, first, self._cache)
+        self._recycled = recycled[-1:]
+        if layer < len(self._inputs):
+            self._inputs[layer][first : self.length] = recycled
+        return self._head.target.output(outputs[-1:]).float()
+
+    def _read_tokens(self, first: int, last: int) -> torch.Tensor:
+        """Return the tokens that rows embed; without a shift, row 0 has none of its own."""
+        if self._head.settings.shift_ids == 1:
+            return self._tokens[first:last]
+        earlier = torch.arange(first - 1, last - 1, device=self._tokens.device)
+        return self._tokens[earlier.clamp_(min=0)]
+
+    def _drop_speculative(self) -> None:
+        for kept, layer in zip(self._kept, self._cache.layers, strict=False):
+            if (excess := layer.get_seq_length() - kept) > 0:
+                layer.crop(-excess)
+
+
+def _causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
+    """Return the mask of rows that follow ``first`` others; None where attention needs none."""
+    if len(rows) == 1 or first == 0:
+        return None  # without a mask, attention over equally many rows and keys is causal
+    total = first + len(rows)
+    full = rows.new_full((len(rows), total), torch.finfo(rows.dtype).min)
+    return full.triu(first + 1)[None, None]
+
+
+def _default_settings(facts: MtpFacts) -> MtpSettings:
+    if facts.layout == "mimo":
+        return MtpSettings(embedding_first=False, zero_first_embedding=True)
+    return MtpSettings()
+
+
+def _layer_config(facts: MtpFacts) -> Any:
+    """Return the configuration with which the family's decoder layer is an MTP layer."""
+    from transformers import AutoConfig
+
+    given = {key: value for key, value in facts.config.items() if key != "model_type"}
+    try:
+        kind = "qwen2" if facts.layout == "mimo" else facts.family
+        config: Any = AutoConfig.for_model(kind, **given)
+    except Exception as error:  # transformers raises errors of many types here
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise ModelFileError(
+            f"The configuration of {facts.path.name} is not valid: {reason}.", remedy=_COPY_AGAIN
+        ) from None
+    every = list(range(facts.layers))
+    sparse = any(".experts." in name for name in facts.tensors)
+    config.num_hidden_layers = facts.layers
+    if getattr(config, "layer_types", None) is not None:
+        config.layer_types = ["full_attention" for _ in every]
+    if hasattr(config, "first_k_dense_replace"):
+        config.first_k_dense_replace = 0 if sparse else facts.layers
+    if hasattr(config, "mlp_only_layers"):
+        config.mlp_only_layers, config.decoder_sparse_step = ([] if sparse else every), 1
+    config._attn_implementation, config._experts_implementation = "sdpa", "eager"
+    return config
+
+
+def _built(config: Any, classes: tuple[Any, Any], index: int) -> nn.Module:
+    from transformers.modeling_layers import MtpLayer
+
+    with torch.device("meta"):
+        return MtpLayer(config, *classes, index)
+
+
+def _load(facts: MtpFacts, layer: nn.Module, index: int, like: torch.Tensor) -> None:
+    """Read the weights of one layer into it; raise ModelFileError if they do not fit."""
+    weights = layer_weights(facts, index)
+    chosen = {}
+    for name, empty in layer.state_dict().items():
+        short = name.removeprefix("mtp_block.")
+        whose = f"MTP layer {index} of {facts.path.name}"
+        if name not in weights:
+            raise ModelFileError(f"{whose} has no {short}.", remedy=_COPY_AGAIN)
+        stored = weights[name]
+        if stored.shape != empty.shape:
+            raise ModelFileError(
+                f"{short} of {whose} has the shape {_by(stored.shape)} instead of "
+                f"{_by(empty.shape)}.",
+                remedy=_COPY_AGAIN,
+            )
+        # The router adds this bias to scores that differ by less than half precision resolves.
+        dtype = torch.float32 if name.endswith("e_score_correction_bias") else like.dtype
+        chosen[name] = stored.to(like.device, dtype)
+    layer.load_state_dict(chosen, assign=True)
+
+
+def _by(shape: Iterable[int]) -> str:
+    return "x".join(map(str, shape))

@@ -1,0 +1,62 @@
+"""A drafting head in a folder or on the Hub, or in the target's own files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.engine.loading import hub
+from specviz.engine.loading.sources import refuse_missing_path
+from specviz.errors import PairError
+from specviz.formats.heads import HeadFacts, read_head
+from specviz.record.pairs import ProgressCallback, is_address
+
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSource:
+    """A head's files; its weights may still have to be downloaded."""
+
+    name: str
+    folder: Path
+    hub_id: str | None = None
+
+    def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:
+        if self.hub_id is None or any(self.folder.glob(each) for each in _WEIGHTS):
+            return 0
+        files = hub.list_weights(self.hub_id, self.folder.name, on_progress, _WEIGHTS)
+        return sum(file.file_size or 0 for file in files if file.will_download)
+
+    def fetch(self, on_progress: ProgressCallback) -> HeadFacts:
+        """Download the weights if necessary, and return what the files say."""
+        if missing := self.bytes_to_fetch(on_progress):
+            assert self.hub_id is not None
+            hub.fetch_weights(self.hub_id, self.folder.name, missing, on_progress, _WEIGHTS)
+        return self.facts()
+
+    def facts(self) -> HeadFacts:
+        """Return what the files say.
+
+        Raises:
+            PairError: There is no head in the folder, or its files are damaged.
+        """
+        facts = read_head(self.folder)
+        if facts is None:
+            raise PairError(
+                f"{self.name} is not a drafting head.",
+                remedy="Give the folder of an EAGLE, Medusa or DFlash head, or use drafter=model.",
+            )
+        return facts
+
+
+def open_head_source(place: str, name: str, on_progress: ProgressCallback) -> HeadSource:
+    """Find a head by folder or Hub id; a Hub head's configuration is downloaded."""
+    folder = os.path.expanduser(place)
+    if os.path.isdir(folder):
+        return HeadSource(name=name, folder=Path(folder))
+    if is_address(place) or os.path.exists(folder):
+        raise PairError(f"{name} is not a head's folder.", remedy="Give a folder or a Hub id.")
+    refuse_missing_path(place, name)
+    return HeadSource(name=name, folder=hub.fetch_small_files(place, on_progress), hub_id=place)

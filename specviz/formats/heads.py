@@ -1,0 +1,286 @@
+"""Recognise a drafting head's folder from its configuration, file names and tensor names.
+
+The kinds are EAGLE-1/2, EAGLE-3, Medusa and DFlash. Prediction layers inside a target's own files
+(MTP) are not a folder of their own. Pickle files are not opened: for them the configuration and the
+file names decide. ``specviz/engine/heads`` opens the weights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from specviz.errors import ModelFileError
+from specviz.formats.safetensors_header import TensorEntry, read_tensors
+
+HeadFileKind: TypeAlias = Literal["eagle", "eagle3", "medusa", "dflash"]
+LayerConvention: TypeAlias = Literal["input", "output", ""]
+
+_CONFIG = "config.json"
+_MAX_JSON = 4 << 20
+_MEDUSA_FILE = "medusa_lm_head"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+_LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
+_DFLASH_IDS = "aux_hidden_state_layer_ids"
+_MEDUSA_KEY = re.compile(
+    r"(?:medusa_head\.|blocks\.)?(\d+)\.(?:layers\.)?\d+\.(?:linear\.)?(?:weight|bias)$"
+)
+_ORDINARY = re.compile(r"(?:model\.)?embed_tokens\.|model\.layers\.|transformer\.h\.")
+_OTHER_KINDS = {
+    "peagle": "P-EAGLE",
+    "dspark": "DSpark",
+    "dflash2": "DFlash2",
+    "mtp": "separate MTP",
+    "mlp_speculator": "MLP speculator",
+}
+_COPY_AGAIN = "Copy or download it again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadFacts:
+    """What the files of a head say before its weights are read."""
+
+    path: Path
+    kind: HeadFileKind
+    layout: str  # "official", "speculators", "specforge" or "vllm"
+    config: dict[str, Any]
+    weights: tuple[Path, ...]
+    tensors: dict[str, TensorEntry] | None  # None for pickle files
+    target: str = ""  # the target's name or path, "" if the files do not state it
+    candidates: int | None = None  # suggested candidates per round
+    draft_vocabulary: int | None = None  # None if the files do not state it
+    feature_layers: tuple[int, ...] = ()  # as the files state them
+    convention: LayerConvention = ""  # whether i is a layer's input or output; "" if ambiguous
+
+    @property
+    def parameters(self) -> int | None:
+        """Return the number of stored parameters; None for pickle files."""
+        if self.tensors is None:
+            return None
+        maps = ("d2t", "t2d")
+        return sum(each.elements for name, each in self.tensors.items() if name not in maps)
+
+
+def read_head(path: Path) -> HeadFacts | None:
+    """Return the facts of a head's folder; None if the folder contains no head.
+
+    Raises:
+        ModelFileError: A file is damaged, or the head's kind is not supported.
+    """
+    if not (path / _CONFIG).is_file():
+        return None
+    config, weights = _read(path / _CONFIG), _weights(path)
+    if not weights:
+        return None
+    tensors = _headers(weights)
+    kind = _kind(path, config, weights, tensors)
+    if kind is None:
+        return None
+    layers, convention = _feature_layers(kind, config)
+    return HeadFacts(
+        path=path,
+        kind=kind,
+        layout=_layout(kind, config),
+        config=config,
+        weights=weights,
+        tensors=tensors,
+        target=_target(config),
+        candidates=_candidates(kind, config, tensors),
+        draft_vocabulary=_draft_vocabulary(config, tensors),
+        feature_layers=layers,
+        convention=convention,
+    )
+
+
+def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an object inside a configuration; empty if it is missing or not an object."""
+    found = config.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def is_pickle(path: Path) -> bool:
+    return path.suffix != ".safetensors"
+
+
+def _kind(
+    path: Path,
+    config: dict[str, Any],
+    weights: tuple[Path, ...],
+    tensors: dict[str, TensorEntry] | None,
+) -> HeadFileKind | None:
+    named = _kind_by_config(config)
+    if named in _OTHER_KINDS:
+        raise _unsupported(path, _OTHER_KINDS[named])
+    if named in ("eagle3", "dflash", "medusa"):
+        return named
+    if weights[0].stem == _MEDUSA_FILE or "medusa_num_heads" in config:
+        return "medusa"
+    if tensors is not None:
+        return _kind_by_tensors(path, tensors) or ("eagle" if named else None)
+    if _number(config, "draft_vocab_size") is not None:
+        return "eagle3"
+    bare = not any((path / each).is_file() for each in _TOKENIZERS)
+    return "eagle" if named or (bare and _number(config, "num_hidden_layers") == 1) else None
+
+
+def _kind_by_config(config: dict[str, Any]) -> str:
+    """Return the kind that a configuration names; "" if it names none."""
+    for key in ("speculators_model_type", "model_type"):
+        if (name := str(config.get(key))) in _OTHER_KINDS:
+            return name
+    if "vision_config" in config:  # the name of some vision models contains "eagle"
+        return ""
+    return _family(config) or ("dflash" if "dflash_config" in config else "")
+
+
+def _family(config: dict[str, Any]) -> str:
+    named = config.get("architectures")
+    built = [str(each) for each in named] if isinstance(named, list) else []
+    names = [*built, config.get("model_type"), config.get("speculators_model_type")]
+    words = " ".join(str(each) for each in names).lower()
+    order = ("peagle", "dspark", "dflash2", "dflash", "eagle3", "medusa", "eagle")
+    return next((each for each in order if each in words), "")
+
+
+def _kind_by_tensors(path: Path, tensors: dict[str, TensorEntry]) -> HeadFileKind | None:
+    names = tensors.keys()
+    if "mask_hidden" in names:
+        raise _unsupported(path, "P-EAGLE")
+    if any(name.startswith("speculator.") for name in names):
+        raise _unsupported(path, "MLP speculator")
+    if "d2t" in names or any(name.startswith("midlayer.") for name in names):
+        return "eagle3"
+    if (fusion := tensors.get("fc.weight")) is not None and len(fusion.shape) == 2:
+        return _eagle_by_shapes(fusion.shape, tensors)
+    ordinary = any(_ORDINARY.match(name) for name in names)
+    return None if ordinary or not _medusa_heads(names) else "medusa"
+
+
+def _eagle_by_shapes(
+    fusion: tuple[int, ...], tensors: dict[str, TensorEntry]
+) -> HeadFileKind | None:
+    query = tensors.get("layers.0.self_attn.q_proj.weight")
+    if query is None:
+        return None
+    if query.shape[-1] == 2 * fusion[0]:
+        return "eagle3"
+    known = "layers.0.input_layernorm.weight" not in tensors and fusion[1] == 2 * fusion[0]
+    return "eagle" if known else None
+
+
+def _medusa_heads(names: Iterable[str]) -> int:
+    """Return the number of Medusa heads, counted from the tensor names."""
+    found = (_MEDUSA_KEY.match(name) for name in names)
+    return len({match[1] for match in found if match})
+
+
+def _layout(kind: HeadFileKind, config: dict[str, Any]) -> str:
+    if "speculators_model_type" in config:
+        return "speculators"
+    named = config.get("architectures")
+    built = " ".join(map(str, named)) if isinstance(named, list) else ""
+    if kind == "eagle3" and "Eagle3" in built:
+        return "specforge"
+    return "vllm" if config.get("model_type") in ("eagle", "medusa") else "official"
+
+
+def _feature_layers(
+    kind: HeadFileKind, config: dict[str, Any]
+) -> tuple[tuple[int, ...], LayerConvention]:
+    """Return the layers whose states the head reads, and the meaning of the numbers."""
+    if kind == "dflash":
+        if stated := _integers(config.get(_DFLASH_IDS)):
+            return stated, "input"
+        nested = _integers(section(config, "dflash_config").get("target_layer_ids"))
+        return nested, "output" if nested else ""
+    if kind != "eagle3":
+        return (), ""
+    # vLLM reads the nested list last, so it overrides a list at the top.
+    if nested := _integers(section(config, "eagle_config").get(_LAYER_IDS)):
+        return nested, ""
+    stated = _integers(config.get(_LAYER_IDS))
+    return stated, "input" if stated else ""
+
+
+def _target(config: dict[str, Any]) -> str:
+    verifier = section(section(config, "speculators_config"), "verifier")
+    name = verifier.get("name_or_path") or config.get("base_model_name_or_path")
+    return name[:300] if isinstance(name, str) else ""
+
+
+def _candidates(
+    kind: HeadFileKind, config: dict[str, Any], tensors: dict[str, TensorEntry] | None
+) -> int | None:
+    methods = section(config, "speculators_config").get("proposal_methods")
+    first = methods[0] if isinstance(methods, list) and methods else None
+    if isinstance(first, dict) and (stated := _number(first, "speculative_tokens")):
+        return stated
+    if kind == "dflash" and (size := _number(config, "block_size")):
+        return size if config.get("sample_from_anchor") is True else size - 1
+    if kind == "medusa":
+        return _medusa_heads(tensors or ()) or _number(config, "medusa_num_heads", "num_heads")
+    return None
+
+
+def _draft_vocabulary(config: dict[str, Any], tensors: dict[str, TensorEntry] | None) -> int | None:
+    if tensors and "d2t" in tensors:
+        return tensors["d2t"].elements
+    return _number(config, "draft_vocab_size", "truncated_vocab_size")
+
+
+def _number(config: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the first of these entries that is a positive integer; None if none is."""
+    found = (config.get(key) for key in keys)
+    return next((each for each in found if type(each) is int and each > 0), None)
+
+
+def _integers(found: object) -> tuple[int, ...]:
+    valid = isinstance(found, list) and all(type(each) is int for each in found)
+    return tuple(found) if valid and isinstance(found, list) else ()
+
+
+def _weights(path: Path) -> tuple[Path, ...]:
+    """Return the files with the weights; safetensors before pickles."""
+    patterns = (
+        "model.safetensors",
+        "model-*.safetensors",
+        f"{_MEDUSA_FILE}.safetensors",
+        "*.safetensors",
+        "pytorch_model.bin",
+        "pytorch_model-*.bin",
+        f"{_MEDUSA_FILE}.pt",
+        "model.pt",
+    )
+    found = (tuple(sorted(path.glob(pattern))) for pattern in patterns)
+    return next((files for files in found if files), ())
+
+
+def _headers(weights: tuple[Path, ...]) -> dict[str, TensorEntry] | None:
+    if is_pickle(weights[0]):
+        return None
+    return {name: each for file in weights for name, each in read_tensors(file).items()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_JSON + 1)
+        found = json.loads(content) if len(content) <= _MAX_JSON else None
+    except OSError as error:
+        raise ModelFileError.unreadable(path, error) from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ModelFileError(f"{path.name} is damaged.", remedy=_COPY_AGAIN)
+    return found
+
+
+def _unsupported(path: Path, kind: str) -> ModelFileError:
+    return ModelFileError(
+        f"{path.name} contains a {kind} head, which is not supported.",
+        remedy="Choose an EAGLE, EAGLE-3, Medusa or DFlash head.",
+    )

@@ -1,0 +1,345 @@
+"""The head doctor: does the target's text fit the way in which a head's files are read?
+
+A head whose layer ids are off by one, or whose norm is in another place, loads and runs, but hardly
+anything that it drafts is accepted. The doctor lets the target write texts and computes, along
+them, how likely the head's candidates are to be accepted, for the files' own settings and for all
+others of ``engine/heads/readings.py``. Candidates up to position 4 count, because a fault in how
+the head continues from its own state cannot show at position 1.
+
+All settings are tried on some places first; the best are then compared on all places. A setting is
+better if the interval of its paired difference, corrected for the number of settings tried, is
+above 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specviz.errors import ConfigError
+from specviz.record.numbers import TOKENS
+from specviz.record.run_config import RunConfig
+from specviz.theory.student import t_quantile
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+    from specviz.engine.heads.following import ReadText
+    from specviz.engine.heads.readings import Reading
+
+LEVEL = 0.05  # probability that a healthy head is called faulty
+DEPTH = 4  # positions
+OWN = "the files' own settings"
+_LEAST, _MOST = 16, 4096  # tokens
+_SCREENED = 48  # places on which all settings are tried
+_FINALISTS = 5
+_BLOCK = 8  # neighbouring places in one value, because their acceptance is correlated
+_STRIDE = 2  # tokens between places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingResult:
+    """How well a head drafts when its files are read in one way."""
+
+    changes: tuple[tuple[str, Any], ...]  # settings that differ from the files'
+    by_position: tuple[float, ...]  # mean acceptance probability
+    accepted: float  # candidates accepted per round, expected
+    gain: float = 0.0  # more accepted per round than with the files' settings
+    low: float = 0.0  # corrected interval of the gain
+    high: float = 0.0
+    places: int = 0
+
+    @property
+    def better(self) -> bool:
+        return self.low > 0
+
+    @property
+    def own(self) -> bool:
+        return not self.changes
+
+    @property
+    def words(self) -> str:
+        """The settings that differ from the files', as text."""
+        return ", ".join(f"{n} {_shown(value)}" for n, value in self.changes) or OWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorReport:
+    """The results, the files' own settings first, then the best."""
+
+    head: str
+    target: str
+    kind: str
+    settings: tuple[tuple[str, Any], ...]  # as the files ask for
+    tried: int
+    tokens: int
+    results: tuple[ReadingResult, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> ReadingResult:
+        """The result with the clearest gain; the files' own if no setting is better."""
+        better = [each for each in self.results if each.better]
+        return max(better, key=lambda each: each.accepted, default=self.results[0])
+
+    @property
+    def healthy(self) -> bool:
+        return self.best.own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examining:
+    """What an examination does, and how many of the planned settings it has tried."""
+
+    doing: str
+    done: int
+    planned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doctor:
+    """The texts on which a head is examined: the target's own, after the presets."""
+
+    config: RunConfig
+    tokens: int = 512
+
+    def __post_init__(self) -> None:
+        if not _LEAST <= self.tokens <= _MOST:
+            raise ConfigError(
+                f"tokens is {self.tokens}.",
+                remedy=f"Give a whole number from {_LEAST} to {_MOST:,}.",
+            )
+
+    @property
+    def label(self) -> str:
+        return "examining the head"
+
+    def find(self, pair: Pair) -> Iterator[DoctorReport | Examining]:
+        """Yield what is being done, then the report."""
+        from specviz.engine.decoding.sampling import Sampler
+        from specviz.engine.heads.readings import readings
+
+        head, info = pair.head, pair.info.draft
+        if head is None or info is None:
+            raise ConfigError(
+                "The pair has no head to examine.", remedy="Give a head with --head, or --draft."
+            )
+        found = readings(head, head.target.layers)
+        places = sorted({place for each in found for place in each.head.states.places})
+        sampler = Sampler(self.config)
+        planned = len(found) + min(len(found), 1 + _FINALISTS)
+        texts = list[_Text]()
+        for number, (prompt, ids) in enumerate(self._texts(pair), 1):
+            yield Examining(doing=f"the target writes text {number}", done=0, planned=planned)
+            texts.append(_Text.read(pair, prompt, ids, sampler, places))
+        screened = _first_places(texts, _SCREENED)
+        scores = list[np.ndarray]()
+        for number, each in enumerate(found, 1):
+            yield Examining(doing="trying all settings", done=number, planned=planned)
+            scores.append(_along(each, texts, sampler, screened))
+        order = sorted(range(1, len(found)), key=lambda i: -_accepted(scores[i]).mean())
+        finalists = [0, *order[:_FINALISTS]]
+        everywhere = _first_places(texts, self.tokens)
+        final = dict[int, np.ndarray]()
+        for number, index in enumerate(finalists, 1):
+            done = planned - len(finalists) + number
+            yield Examining(doing="comparing the best", done=done, planned=planned)
+            final[index] = _along(found[index], texts, sampler, everywhere)
+        results = tuple(_result(found[i], final[i], final[0], len(found)) for i in finalists)
+        yield DoctorReport(
+            head=info.name,
+            target=pair.info.target.name,
+            kind=head.kind,
+            settings=_as_pairs(_settings_of(head.settings)),
+            tried=len(found),
+            tokens=sum(each.size for each in texts),
+            results=(results[0], *sorted(results[1:], key=lambda each: -each.accepted)),
+            warnings=_warnings(pair),
+        )
+
+    def _texts(self, pair: Pair) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+        from specviz.engine import decode_plainly
+        from specviz.tune.short_runs import contexts
+
+        length = 64
+        settings = replace(self.config, max_new_tokens=length, record=False, ignore_eos=True)
+        left = self.tokens
+        for prompt in contexts(pair, settings):
+            if left <= 0:
+                return
+            text = tuple(decode_plainly(pair, prompt, settings))
+            left -= len(text)
+            yield prompt, text
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Text:
+    text: ReadText
+    starts: tuple[int, ...]
+    size: int
+
+    @staticmethod
+    def read(
+        pair: Pair, prompt: Sequence[int], ids: Sequence[int], sampler: Any, places: Sequence[int]
+    ) -> _Text:
+        from specviz.engine.heads.following import ReadText
+
+        first, last = len(prompt), len(prompt) + len(ids) - DEPTH
+        return _Text(
+            text=ReadText(pair, prompt, ids, sampler, places),
+            starts=tuple(range(max(1, first), last, _STRIDE)),
+            size=len(ids),
+        )
+
+
+def _first_places(texts: Sequence[_Text], count: int) -> list[tuple[int, ...]]:
+    """Return about ``count`` places, spread evenly over the texts."""
+    each = -(-count // max(1, len(texts)))
+    return [text.starts[:each] for text in texts]
+
+
+def _along(
+    reading: Reading, texts: Sequence[_Text], sampler: Any, starts: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """Return acceptance probabilities `[place, position]`."""
+    from specviz.engine.heads.following import acceptance_along
+
+    return np.concatenate(
+        [
+            acceptance_along(reading.head, text.text, sampler, DEPTH, some)
+            for text, some in zip(texts, starts, strict=True)
+            if some
+        ]
+    )
+
+
+def _accepted(scores: np.ndarray) -> np.ndarray:
+    """Return the expected number of accepted candidates of a round at each place."""
+    return np.cumprod(scores, axis=1).sum(axis=1)
+
+
+def _result(reading: Reading, scores: np.ndarray, own: np.ndarray, tried: int) -> ReadingResult:
+    gains = _accepted(scores) - _accepted(own)
+    low, high = _interval(gains, LEVEL / max(1, tried - 1)) if reading.changes else (0.0, 0.0)
+    return ReadingResult(
+        changes=_as_pairs(reading.changes),
+        by_position=tuple(scores.mean(axis=0).tolist()),
+        accepted=float(_accepted(scores).mean()),
+        gain=float(gains.mean()),
+        low=low,
+        high=high,
+        places=len(scores),
+    )
+
+
+def _interval(gains: np.ndarray, level: float) -> tuple[float, float]:
+    """Return Student's interval of the mean over blocks of neighbouring places."""
+    count = max(2, len(gains) // _BLOCK)
+    blocks = [float(block.mean()) for block in np.array_split(gains, count)]
+    half = t_quantile(1 - level / 2, count - 1) * stdev(blocks) / count**0.5
+    return fmean(blocks) - half, fmean(blocks) + half
+
+
+def _settings_of(settings: Any) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+
+
+def _as_pairs(changes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(changes.items())
+
+
+def _warnings(pair: Pair) -> tuple[str, ...]:
+    """Return what about the pair may lower acceptance, besides the settings."""
+    assert pair.head is not None
+    found = list[str]()
+    named = pair.head.made_for
+    own = pair.info.target.name
+    if named and _last_part(named) != _last_part(own):
+        found.append(f"The head's files name the target {named}; this target is {own}.")
+    if pair.info.target.weights:
+        found.append(
+            f"The target's weights are quantised ({pair.info.target.weights}); the head may have "
+            "been trained on others."
+        )
+    return tuple(found)
+
+
+def _last_part(name: str) -> str:
+    return name.rstrip("/").rpartition("/")[2].lower()
+
+
+def verdict(report: DoctorReport) -> str:
+    """Return the result in one sentence."""
+    own, best = report.results[0], report.best
+    accepted = f"{TOKENS.shown(own.accepted)} of {len(own.by_position)} candidates are accepted"
+    if report.healthy:
+        return f"Nothing to change: {accepted}, and no other setting is better."
+    return (
+        f"The files are read wrongly: with their settings {accepted}, with others "
+        f"{TOKENS.shown(best.accepted)}: {TOKENS.between(best.low, best.high)} more."
+    )
+
+
+def advice(report: DoctorReport) -> tuple[str, ...]:
+    """Return what to change, one sentence per setting; empty for a healthy head."""
+    return tuple(_advice(name, value, report) for name, value in report.best.changes)
+
+
+def _advice(name: str, value: Any, report: DoctorReport) -> str:
+    asked = dict(report.settings)[name]
+    if name == "places":
+        if sorted(value) == sorted(asked):
+            return f"The layers are joined in the order {_listed(value)}, not {_listed(asked)}."
+        return f"The head reads the inputs of layers {_listed(value)}, not {_listed(asked)}."
+    return _WORDS[name][bool(value)]
+
+
+def _shown(value: Any) -> str:
+    return f"({_listed(value)})" if isinstance(value, tuple) else str(value)
+
+
+def _listed(places: Sequence[int]) -> str:
+    return ", ".join(map(str, places))
+
+
+_WORDS: Mapping[str, tuple[str, str]] = {  # for False and True
+    "norm_before_residual": (
+        "The residual starts at the state before its norm: norm_before_residual is false.",
+        "The residual starts at the normed state: norm_before_residual is true.",
+    ),
+    "recycle_normed": (
+        "The head continues from its state before the final norm: norm_output is false.",
+        "The head continues from its state after the final norm: norm_output is true.",
+    ),
+    "recycle_after_norm": (
+        "The layer continues from its state before the final norm.",
+        "The layer continues from its state after the final norm.",
+    ),
+    "embedding_first": (
+        "The halves are joined as [state, embedding].",
+        "The halves are joined as [embedding, state].",
+    ),
+    "shift_ids": (
+        "A row has the token of its own state: the head was trained on ids that are not shifted.",
+        "A row has the token after that of its state: the ids are shifted by one.",
+    ),
+    "zero_first_embedding": (
+        "The first row reads its embedding.",
+        "The first row reads zeros in place of its embedding.",
+    ),
+    "first_head": (
+        "The first head proposes the first candidate.",
+        "The second head proposes the first candidate: head 0 repeats the target's own token.",
+    ),
+    "sample_from_anchor": (
+        "The row of the newest token proposes nothing: sample_from_anchor is false.",
+        "The row of the newest token proposes the first candidate: sample_from_anchor is true.",
+    ),
+    "causal_windows": (
+        "Rows of sliding layers see the whole block: sliding_window_non_causal is true.",
+        "Rows of sliding layers see only earlier rows: sliding_window_non_causal is false.",
+    ),
+}

@@ -1,0 +1,74 @@
+"""The head doctor on the Lossless page: is a head read as it was trained?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from specviz.record.numbers import TOKENS
+from specviz.tune.doctor import DoctorReport, advice, verdict
+from specviz.tune.doctor_job import DoctorJob
+from specviz.ui.lossless.charts import PositionCurve, positions_chart
+from specviz.ui.tune.current import follow
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text
+
+_SHOWN = 4  # curves
+
+
+def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
+    """Draw the examination of the pair's head, and the button that starts one."""
+    with st.container(border=True, key="head_doctor", gap="small"):
+        st.markdown("#### Head doctor")
+        st.caption(
+            "A head whose layers, norms or token ids are read in the wrong way still runs, but "
+            "little is accepted. The doctor lets the target write texts, and compares the "
+            "acceptance along them when the files are read as they ask, and in other ways."
+        )
+        going = job is not None and job.going
+        st.button(
+            "Examine the head", key="doctor_start", on_click=start, disabled=going, type="primary"
+        )
+        if job is not None:
+            follow(job, partial(_show_findings, job))
+    st.markdown("#### Audit")
+
+
+def _show_findings(job: DoctorJob) -> None:
+    if job.report is not None:
+        _show_report(job.report)
+    elif job.going and job.stage:
+        st.caption(as_text(job.stage))
+
+
+def _show_report(report: DoctorReport) -> None:
+    badge = ":green-badge[✓]" if report.healthy else ":red-badge[✕]"
+    st.markdown(f"##### {badge} {as_text(verdict(report))}")
+    for each in (*advice(report), *report.warnings):
+        st.markdown(as_text(each))
+    curves = [
+        PositionCurve(label=each.words, shares=each.by_position) for each in report.results[:_SHOWN]
+    ]
+    show_chart(
+        positions_chart(curves),
+        f"Acceptance along {report.tokens:,} tokens of the target, for the files' settings and the "
+        f"best of {report.tried - 1} others. From position 2 on, the head continues from its own "
+        "state.",
+        "measured", key="doctor_positions", alt="Acceptance probability by position",
+    )  # fmt: skip
+    with st.expander("All compared settings", key="doctor_settings"):
+        st.dataframe(
+            [
+                {
+                    "settings": each.words,
+                    "accepted per round": round(each.accepted, 3),
+                    "difference, corrected": ""
+                    if each.own
+                    else TOKENS.between(each.low, each.high),
+                }
+                for each in report.results
+            ],
+            hide_index=True,
+        )

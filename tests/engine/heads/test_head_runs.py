@@ -1,0 +1,229 @@
+"""Runs with heads: exact at every temperature, on every kind of step, and repeatable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise, product
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine.decoding.costs import measure_step_costs
+from specviz.engine.decoding.head_drafting import HeadDrafter
+from specviz.engine.decoding.timed_replay import TimedReplay
+from specviz.engine.heads.opening import open_head
+from specviz.engine.loading.head_loading import target_parts
+from specviz.engine.model.growing import grow
+from specviz.engine.model.pass_bytes import draft_bytes
+from specviz.errors import PairError
+from specviz.formats.heads import read_head
+from specviz.record.bodies import Shape
+from specviz.record.run_config import RunConfig
+from specviz.record.step_costs import PassBytes
+from specviz.record.trace import DraftingCosts, Round
+from tests.engine.heads import tiny_heads
+from tests.engine.heads.tiny_dflash import write_dflash
+from tests.engine.heads.tiny_heads import LAYERS, VOCABULARY, write_eagle, write_eagle3
+from tests.engine.heads.tiny_medusa import write_medusa
+from tests.engine.models import pair_of, tiny_model
+from tests.engine.playing import PROMPT, config, play, tokens
+from tests.engine.test_lossless import ENOUGH, p_value
+
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "eagle": write_eagle,
+    "eagle3": write_eagle3,
+    "medusa": write_medusa,
+    "dflash": write_dflash,
+}
+SHORT = tuple(each % VOCABULARY for each in PROMPT)
+COSTS = DraftingCosts(draft_first=0.1, draft_next=0.1, verify=(1.0, 1.4, 1.1, 1.2, 1.3, 1.4, 1.5))
+METHODS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "block": {"rule": "block"},
+    "coupled": {"rule": "coupled"},
+    "match": {"rule": "match"},
+    "sure": {"draft_until": "confidence:0.2", "gamma": 6},
+    "while it pays": {"draft_until": "cost", "gamma": 6},
+}
+
+
+def with_head(pair: Pair, folder: Path, *, own_config: Any = None) -> Pair:
+    facts = read_head(folder)
+    assert facts is not None
+    parts = target_parts("tiny-target", own_config or pair.target.config, pair)
+    pair.head = open_head(facts, parts)
+    return pair
+
+
+@cache
+def head_pair(kind: str, step: str = "lean") -> Pair:
+    target = tiny_model("llama", vocabulary=VOCABULARY, num_hidden_layers=LAYERS, sigma=0.2)
+    return with_head(pair_of(target, None, step=step), WRITERS[kind](Path(mkdtemp())))
+
+
+def settings(kind: str, **changes: Any) -> RunConfig:
+    return config(**{"drafter": method_of(kind), "gamma": 4, "max_new_tokens": 40} | changes)
+
+
+def method_of(kind: str) -> str:
+    return "eagle" if kind == "eagle3" else kind
+
+
+def drafted_by(rounds: list[Round]) -> list[list[int]]:
+    return [[each.token_id for each in entry.candidates] for entry in rounds]
+
+
+@pytest.mark.parametrize("step", ["library", "lean"])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_head_does_not_change_the_greedy_text(kind: str, step: str) -> None:
+    pair = head_pair(kind, step)
+    for changes in METHODS.values():
+        chosen = settings(kind, temperature=0.0, record=False, **changes)
+        run = speculate(pair, SHORT, chosen, costs=COSTS)
+        rounds = list(run)
+        assert run.emitted == tuple(decode_plainly(pair, SHORT, chosen))
+        assert sum(entry.num_drafted for entry in rounds) > 0
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_both_steps_give_the_same_rounds(kind: str) -> None:
+    chosen = settings(kind, max_new_tokens=60)
+    library, lean = (play(head_pair(kind, step), chosen, SHORT) for step in ("library", "lean"))
+    assert tokens(library) == tokens(lean)
+    assert drafted_by(library) == drafted_by(lean)
+    assert len({len(entry.emitted) for entry in lean}) > 1
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_first_pass_reads_the_rows_of_the_last_round(kind: str) -> None:
+    rounds = play(head_pair(kind), settings(kind), SHORT)
+    assert rounds[0].draft_catch_up == 1  # the prompt's other rows are read before the first round
+    for before, entry in pairwise(rounds):
+        assert entry.draft_catch_up == len(before.emitted)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_timed_replay_repeats_the_rounds(kind: str) -> None:
+    pair, chosen = head_pair(kind), settings(kind)
+    rounds = play(pair, chosen, SHORT)
+    replay = TimedReplay(pair, SHORT, chosen, rounds)
+    for first, last in ((2, 5), (0, 3), (4, len(rounds))):
+        assert len(replay.speculative(first, last)) == last - first
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_body_changes_no_round(kind: str) -> None:
+    pair = head_pair(kind)
+    target: Any = pair.target
+    grown = grow(target, Shape(width=128, feed_forward=160, layers=10), lambda *_: None)
+    facts_of = WRITERS[kind](Path(mkdtemp()))
+    large = with_head(pair_of(grown, None, step="lean"), facts_of, own_config=target.config)
+    own, simulated = (play(each, settings(kind), SHORT) for each in (pair, large))
+    assert tokens(simulated) == tokens(own)
+    assert drafted_by(simulated) == drafted_by(own)
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_short_prompt_is_continued(length: int) -> None:
+    for kind in WRITERS:
+        pair, chosen = head_pair(kind), settings(kind, temperature=0.0)
+        run = speculate(pair, SHORT[:length], chosen)
+        rounds = list(run)
+        assert run.emitted == tuple(decode_plainly(pair, SHORT[:length], chosen))
+        assert rounds[0].num_drafted == (0 if length == 1 else rounds[1].num_drafted)
+
+
+def test_a_drafter_needs_its_head() -> None:
+    pair = head_pair("medusa")
+    with pytest.raises(PairError, match="no EAGLE head"):
+        speculate(pair, SHORT, settings("eagle"))
+
+
+# -- the distribution of sampled texts
+
+
+SMALL, DEPTH = 7, 2
+
+
+@pytest.fixture
+def reduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    """A target of 7 tokens with an EAGLE-3 head that can propose 4 of them."""
+    monkeypatch.setattr(tiny_heads, "VOCABULARY", SMALL)
+    target = tiny_model("llama", vocabulary=SMALL, num_hidden_layers=LAYERS, sigma=0.2)
+    folder = write_eagle3(tmp_path / "head", draft_vocabulary=4)
+    return with_head(pair_of(target, None, step="lean"), folder)
+
+
+def first_tokens(pair: Pair, count: int) -> np.ndarray:
+    """The first DEPTH tokens of runs with different seeds, each as a number."""
+    chosen = settings("eagle", gamma=2, max_new_tokens=DEPTH + 1, record=False)
+    cells = []
+    for seed in range(count):
+        run = speculate(pair, (3, 1, 4), replace(chosen, seed=seed))
+        list(run)
+        cells.append(run.emitted[0] * SMALL + run.emitted[1])
+    return np.array(cells)
+
+
+def exact(pair: Pair) -> np.ndarray:
+    texts = torch.tensor([[3, 1, 4, *text] for text in product(range(SMALL), repeat=DEPTH)])
+    model: Any = pair.target
+    with torch.inference_mode():
+        probs = model(texts).logits.softmax(-1).double()
+    chances = torch.ones(len(texts), dtype=torch.float64)
+    for place in range(2, 2 + DEPTH):
+        chances *= probs[torch.arange(len(texts)), place, texts[:, place + 1]]
+    return chances.numpy() / chances.sum().item()
+
+
+def test_sampled_texts_have_the_targets_distribution(reduced: Pair) -> None:
+    head = reduced.head
+    assert head is not None
+    assert head.proposable is not None
+    assert len(head.proposable) == 4
+    assert p_value(first_tokens(reduced, 1500), exact(reduced)) > ENOUGH
+
+
+def test_the_test_finds_a_head_that_reports_wrong_probabilities(
+    reduced: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    propose = HeadDrafter.propose
+
+    def lie(*given: Any, **named: Any) -> Any:
+        made = propose(*given, **named)
+        return replace(made, probs=torch.full_like(made.probs, 1 / SMALL))
+
+    monkeypatch.setattr(HeadDrafter, "propose", lie)
+    assert p_value(first_tokens(reduced, 1500), exact(reduced)) < ENOUGH
+
+
+def test_tokens_outside_the_vocabulary_are_marked(reduced: Pair) -> None:
+    head = reduced.head
+    assert head is not None
+    assert head.proposable is not None
+    inside = set(head.proposable.tolist())
+    rounds = play(reduced, settings("eagle", max_new_tokens=80), (3, 1, 4))
+    marked = {each.extra.token_id for each in rounds if each.extra and each.extra.outside}
+    usual = {each.extra.token_id for each in rounds if each.extra and not each.extra.outside}
+    assert marked == set(range(SMALL)) - inside
+    assert usual <= inside
+    assert {each.token_id for entry in rounds for each in entry.candidates} <= inside
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_costs_of_a_head_are_measured(kind: str) -> None:
+    pair = head_pair(kind)
+    found = measure_step_costs(pair, settings(kind), contexts=(100,), repeats=2, seconds=60.0)
+    assert found is not None
+    assert len(found.draft) == 2
+    assert all(each[0] > 0 for each in found.draft)
+    assert draft_bytes(pair, settings(kind)) == PassBytes(
+        weights=sum(each.nbytes for each in pair.head.parameters) if pair.head else 0, cache=0
+    )

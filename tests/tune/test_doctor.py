@@ -1,0 +1,118 @@
+"""The head doctor names what is wrong with a head's files, and leaves a healthy head alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.cli import main
+from specviz.engine.loading.loading import load_pair
+from specviz.errors import ConfigError
+from specviz.record.pairs import PairSpec
+from specviz.record.run_config import RunConfig
+from specviz.tune.doctor import Doctor, DoctorReport, advice, verdict
+from tests.engine.heads.tiny_heads import change_config, change_tensors
+
+HEALTHY = PairSpec(name="tinystories-eagle3")
+TARGET = HEALTHY.target_place
+DOCTOR = Doctor(config=RunConfig(temperature=0.7), tokens=256)
+
+
+def examined(folder: str) -> DoctorReport:
+    spec = PairSpec(target=TARGET, draft=folder, head="eagle", threads=1)
+    *_, report = DOCTOR.find(load_pair(spec))
+    assert isinstance(report, DoctorReport)
+    return report
+
+
+def _layers(folder: Path, change: Callable[[list[int]], list[int]]) -> None:
+    key = "eagle_aux_hidden_state_layer_ids"
+    stated = json.loads((folder / "config.json").read_text())[key]
+    change_config(folder, **{key: change(stated)})
+
+
+def _swap_halves(tensors: dict[str, torch.Tensor]) -> None:
+    for name in "qkv":
+        weight = tensors[f"layers.0.self_attn.{name}_proj.weight"]
+        tensors[f"layers.0.self_attn.{name}_proj.weight"] = weight.roll(weight.shape[1] // 2, 1)
+
+
+FAULTS: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
+    "ids + 1": (lambda f: _layers(f, lambda ids: [each + 1 for each in ids]), {"places": (2, 6, 9)}),
+    "ids - 1": (lambda f: _layers(f, lambda ids: [each - 1 for each in ids]), {"places": (2, 6, 9)}),
+    "reversed": (lambda f: _layers(f, lambda ids: ids[::-1]), {"places": (2, 6, 9)}),
+    "residual": (
+        lambda f: change_config(f, norm_before_residual=True), {"norm_before_residual": False}
+    ),
+    "recycled": (lambda f: change_config(f, norm_output=True), {"recycle_normed": False}),
+    "halves": (lambda f: change_tensors(f, _swap_halves), {"embedding_first": False}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return copytree(str(HEALTHY.draft_place), tmp_path / "head")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named(fault: str, folder: Path) -> None:
+    spoil, cure = FAULTS[fault]
+    spoil(folder)
+    report = examined(str(folder))
+    assert not report.healthy
+    assert dict(report.best.changes) == cure
+    assert len(advice(report)) == 1
+    assert report.best.accepted > report.results[0].accepted
+    assert report.best.by_position[1] > report.results[0].by_position[1]
+
+
+def test_nothing_is_changed_in_a_healthy_head() -> None:
+    report = examined(str(HEALTHY.draft_place))
+    assert report.healthy
+    assert advice(report) == ()
+    assert verdict(report).startswith("Nothing to change")
+    assert report.tried > 40
+    own = report.results[0]
+    assert 0.3 < own.by_position[0] < 0.9
+    assert all(each.high < 0 for each in report.results if "recycle_normed" in dict(each.changes))
+
+
+def test_the_command_exits_with_1_and_writes_what_cures_the_head(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FAULTS["ids + 1"][0](folder)
+    given = [
+        "doctor",
+        "--target",
+        TARGET,
+        "--head",
+        str(folder),
+        "--tokens",
+        "256",
+        "--threads",
+        "1",
+    ]
+    made = tmp_path / "config.json"
+    assert main([*given, "--json", "--write", str(made)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["healthy"]
+    (folder / "config.json").write_text(made.read_text())
+    assert main([*given, "--json"]) == 0
+    cured = json.loads(capsys.readouterr().out)
+    assert cured["healthy"]
+    assert cured["results"][0]["accepted"] == pytest.approx(
+        next(each["accepted"] for each in found["results"] if each["changes"]), abs=1e-6
+    )
+
+
+def test_a_pair_without_a_head_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 2
+    assert "needs a head" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="tokens is 3"):
+        Doctor(config=RunConfig(), tokens=3)
