@@ -297,8 +297,8 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         "--head", dest="draft", metavar="X", help="the head: a folder or a Hub id, as --draft"
     )
     parser.add_argument(
-        "--tokens", type=int, default=512, metavar="N",
-        help="tokens that the target writes for the examination (default: 512)",
+        "--tokens", type=int, default=1024, metavar="N",
+        help="tokens that the target writes for the examination (default: 1024)",
     )  # fmt: skip
     parser.add_argument(
         "--write", type=Path, metavar="FILE", help="write a config.json with the best settings"

@@ -104,7 +104,7 @@ class Doctor:
     """The texts on which a head is examined: the target's own, after the presets."""
 
     config: RunConfig
-    tokens: int = 512
+    tokens: int = 1024
 
     def __post_init__(self) -> None:
         if not _LEAST <= self.tokens <= _MOST:

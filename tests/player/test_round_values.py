@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from specviz.player.round_values import fork_items, forked_text, lanes, round_items
+from specviz.player.round_values import fork_items, forked_text, head_item, lanes, round_items
 from specviz.record.forks import Fork
 from specviz.record.run_config import RunConfig
-from specviz.record.trace import Trace
+from specviz.record.trace import HeadInfo, Trace
 from specviz.store import load_trace
 from tests.traces import Passes, full_trace, make_candidate, make_round, make_trace
 
@@ -100,3 +100,49 @@ def test_a_lane_has_one_entry_per_round_or_token() -> None:
     assert both is not None
     assert len(both["speculative"]) == len(trace.rounds)
     assert len(both["target"]) == len(trace.token_ids)
+
+
+def headed(trace: Trace, places: tuple[int, ...], drafter: str = "eagle") -> Trace:
+    draft = trace.pair.draft
+    assert draft is not None
+    head = dataclasses.replace(draft, head=HeadInfo(places=places, proposable=3))
+    return dataclasses.replace(
+        trace,
+        pair=dataclasses.replace(trace.pair, draft=head),
+        config=dataclasses.replace(trace.config, drafter=drafter),
+    )
+
+
+@pytest.mark.parametrize(
+    ("places", "drafter", "reads", "recycles"),
+    [
+        ((2, 6, 9), "eagle", "the inputs of layers 2, 6 and 9", True),
+        ((3,), "dflash", "the input of layer 3", False),
+        ((-1,), "medusa", "the final hidden state", False),
+    ],
+)
+def test_what_a_head_reads(
+    places: tuple[int, ...], drafter: str, reads: str, recycles: bool
+) -> None:
+    trace = headed(make_trace(["ar"]), places, drafter)
+    assert head_item(trace) == {"reads": reads, "recycles": recycles}
+    assert head_item(make_trace(["ar"])) is None
+
+
+def test_a_head_reads_at_the_token_before_the_newest(recorded: Trace) -> None:
+    trace = headed(recorded, (2,))
+    texts = [*trace.prompt.token_texts]
+    for entry, item in zip(trace.rounds, round_items(trace), strict=True):
+        assert item["read_at"].strip() == texts[entry.context_length - 2].strip()
+        texts += [each.text for each in entry.candidates if each.verdict == "accepted"]
+        texts += [entry.extra.text] if entry.extra else []
+    assert "read_at" not in round_items(recorded)[0]
+
+
+def test_a_token_that_the_head_cannot_propose_is_marked() -> None:
+    entry = make_round("r")
+    assert entry.extra is not None
+    outside = dataclasses.replace(entry, extra=dataclasses.replace(entry.extra, outside=True))
+    first, second = round_items(make_trace([outside, entry]))
+    assert first["extra"]["outside"]
+    assert "outside" not in second["extra"]

@@ -21,12 +21,12 @@ from tests.engine.heads.tiny_heads import change_config, change_tensors
 
 HEALTHY = PairSpec(name="tinystories-eagle3")
 TARGET = HEALTHY.target_place
-DOCTOR = Doctor(config=RunConfig(temperature=0.7), tokens=256)
 
 
-def examined(folder: str) -> DoctorReport:
+def examined(folder: str, tokens: int) -> DoctorReport:
+    doctor = Doctor(config=RunConfig(temperature=0.7), tokens=tokens)
     spec = PairSpec(target=TARGET, draft=folder, head="eagle", threads=1)
-    *_, report = DOCTOR.find(load_pair(spec))
+    *_, report = doctor.find(load_pair(spec))
     assert isinstance(report, DoctorReport)
     return report
 
@@ -43,16 +43,27 @@ def _swap_halves(tensors: dict[str, torch.Tensor]) -> None:
         tensors[f"layers.0.self_attn.{name}_proj.weight"] = weight.roll(weight.shape[1] // 2, 1)
 
 
-FAULTS: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
-    "ids + 1": (lambda f: _layers(f, lambda ids: [each + 1 for each in ids]), {"places": (2, 6, 9)}),
-    "ids - 1": (lambda f: _layers(f, lambda ids: [each - 1 for each in ids]), {"places": (2, 6, 9)}),
-    "reversed": (lambda f: _layers(f, lambda ids: ids[::-1]), {"places": (2, 6, 9)}),
+def _moved(by: int) -> Callable[[Path], None]:
+    return lambda folder: _layers(folder, lambda ids: [each + by for each in ids])
+
+
+# How to spoil a head's files, the change that cures them, and the tokens needed to see it.
+FAULTS: dict[str, tuple[Callable[[Path], Any], dict[str, Any], int]] = {
+    "ids + 1": (_moved(1), {"places": (2, 6, 9)}, 4096),
+    "ids - 1": (_moved(-1), {"places": (2, 6, 9)}, 768),
+    "reversed": (lambda f: _layers(f, lambda ids: ids[::-1]), {"places": (2, 6, 9)}, 256),
     "residual": (
-        lambda f: change_config(f, norm_before_residual=True), {"norm_before_residual": False}
+        lambda f: change_config(f, norm_before_residual=True),
+        {"norm_before_residual": False},
+        256,
     ),
-    "recycled": (lambda f: change_config(f, norm_output=True), {"recycle_normed": False}),
-    "halves": (lambda f: change_tensors(f, _swap_halves), {"embedding_first": False}),
-}  # fmt: skip
+    "recycled": (lambda f: change_config(f, norm_output=True), {"recycle_normed": False}, 256),
+    "halves": (lambda f: change_tensors(f, _swap_halves), {"embedding_first": False}, 256),
+}
+CASES = [
+    pytest.param(name, marks=pytest.mark.thorough if tokens > 1000 else ())
+    for name, (_, _, tokens) in FAULTS.items()
+]
 
 
 @pytest.fixture
@@ -60,11 +71,11 @@ def folder(tmp_path: Path) -> Path:
     return copytree(str(HEALTHY.draft_place), tmp_path / "head")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", CASES)
 def test_a_fault_is_named(fault: str, folder: Path) -> None:
-    spoil, cure = FAULTS[fault]
+    spoil, cure, tokens = FAULTS[fault]
     spoil(folder)
-    report = examined(str(folder))
+    report = examined(str(folder), tokens)
     assert not report.healthy
     assert dict(report.best.changes) == cure
     assert len(advice(report)) == 1
@@ -73,7 +84,7 @@ def test_a_fault_is_named(fault: str, folder: Path) -> None:
 
 
 def test_nothing_is_changed_in_a_healthy_head() -> None:
-    report = examined(str(HEALTHY.draft_place))
+    report = examined(str(HEALTHY.draft_place), 256)
     assert report.healthy
     assert advice(report) == ()
     assert verdict(report).startswith("Nothing to change")
@@ -86,18 +97,8 @@ def test_nothing_is_changed_in_a_healthy_head() -> None:
 def test_the_command_exits_with_1_and_writes_what_cures_the_head(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    FAULTS["ids + 1"][0](folder)
-    given = [
-        "doctor",
-        "--target",
-        TARGET,
-        "--head",
-        str(folder),
-        "--tokens",
-        "256",
-        "--threads",
-        "1",
-    ]
+    FAULTS["recycled"][0](folder)
+    given = ["doctor", "--target", TARGET, "--head", str(folder), "--tokens", "128"]
     made = tmp_path / "config.json"
     assert main([*given, "--json", "--write", str(made)]) == 1
     found = json.loads(capsys.readouterr().out)
