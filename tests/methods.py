@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from specviz.record.trace import RunConfig, Trace
+from specviz.record.trace import HeadInfo, RunConfig, Trace
+from tests.engine.heads.test_head_runs import SHORT, head_pair
 from tests.engine.playing import llama_pair, play
-from tests.traces import make_trace
+from tests.traces import make_model, make_trace
 
 _BASE = RunConfig(gamma=4, temperature=1.0, max_new_tokens=40, ignore_eos=True)
 METHODS = {
@@ -19,9 +20,21 @@ METHODS = {
     "tree": replace(_BASE, branching=(3, 2, 1)),
     "wide": replace(_BASE, branching=(8, 3, 1)),
     "sure": replace(_BASE, draft_until="confidence:0.5"),
+    "head": replace(_BASE, drafter="eagle"),
 }
 
 
 @cache
 def method_trace(method: str) -> Trace:
-    return make_trace(play(llama_pair("lean"), METHODS[method]), config=METHODS[method])
+    config = METHODS[method]
+    if method != "head":
+        return make_trace(play(llama_pair("lean"), config), config=config)
+    pair = head_pair("eagle3")
+    head = pair.head
+    assert head is not None
+    assert head.proposable is not None
+    trace = make_trace(play(pair, config, SHORT), config=config)
+    info = HeadInfo(places=head.states.places, proposable=len(head.proposable))
+    return replace(
+        trace, pair=replace(trace.pair, draft=replace(make_model("toy-head"), head=info))
+    )

@@ -76,6 +76,11 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
     """Raise ConfigError for models that ``check_models`` refuses, or for a missing draft."""
     check_models(options)
     spec = spec_from(options)
+    if needs_draft and spec.head:
+        raise ConfigError(
+            "This command needs a draft model, and the draft is a head.",
+            remedy="Give a pair with a draft model.",
+        )
     if needs_draft and not spec.has_draft:
         copies = "suffix_texts" in options and not getattr(options, "broken", None)
         lookup = ", or use --drafter prompt-lookup" if copies else ""

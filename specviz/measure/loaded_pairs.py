@@ -132,7 +132,9 @@ def _weights_bytes(pair: Pair, config: RunConfig) -> int:
     """Return the bytes of the run's models; prompt lookup, for example, uses no draft model."""
     draft = pair.draft if config.draft_method.needs_draft else None
     models = [model for model in (pair.target, draft) if model is not None]
-    tensors = {each.data_ptr(): each.nbytes for model in models for each in model.parameters()}
+    head = pair.head.parameters if config.draft_method.needs_head and pair.head else ()
+    weights = (*head, *(each for model in models for each in model.parameters()))
+    tensors = {each.data_ptr(): each.nbytes for each in weights}
     return sum(tensors.values())
 
 

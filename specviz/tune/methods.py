@@ -3,8 +3,8 @@
 For most methods, every token of a text that the target wrote has an acceptance probability, so the
 text has expected rounds (``theory.along``). With prompt lookup, the text determines the rounds.
 Block verification and trees have only a lower bound: on average, they accept at least as many
-candidates as one chain with token-by-token verification. ``draft_until="cost"`` has no expectation
-along a text. If step costs do not cover a method's rounds, short runs measure the speed
+candidates as one chain with token-by-token verification. ``draft_until="cost"`` and heads have no
+expectation along a text. If step costs do not cover a method's rounds, short runs measure the speed
 (``method_runs``).
 """
 
@@ -50,8 +50,8 @@ def form_of(config: RunConfig) -> Form:
     """Return whether texts give exact tokens per round, a lower bound, or neither."""
     if not config.draft_method.has_steps:
         return "exact"  # under any rule: a copied token is accepted if it is the text's next token
-    if config.draft_until == "cost":
-        return "none"
+    if config.draft_until == "cost" or config.draft_method.needs_head:
+        return "none"  # a head's distribution depends on where the round began
     several = config.num_drafts > 1
     if config.rule == "block" or not (config.is_chain or (several and config.replacement)):
         return "at least"

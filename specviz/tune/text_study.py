@@ -124,7 +124,9 @@ class TextStudy:
         prompt_ids, token_ids = self._tokens(pair, config, item, place)
         ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
         scores, copied = None, ()
-        if config.draft_method.has_steps:
+        if config.draft_method.needs_head:
+            pass  # short runs measure it
+        elif config.draft_method.has_steps:
             (found,) = score_text(pair, prompt_ids, token_ids, [config])
             scores = found.as_written() if self.text is None else found
         else:

@@ -176,12 +176,9 @@ class TuneJob(MakerJob):
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
         """Return whether short runs are needed to measure the speed, and are possible."""
-        costs = candidate.costs.get(self.question.temperature)
-        return (
-            self._wants_costs
-            and self.question.text is None
-            and not covers_rounds(costs, candidate.lane.config)
-        )
+        costs, config = candidate.costs.get(self.question.temperature), candidate.lane.config
+        predicted = covers_rounds(costs, config) and not config.draft_method.needs_head
+        return self._wants_costs and self.question.text is None and not predicted
 
     def _runs(self, candidate: _CandidateState) -> ShortRunStudy:
         config = replace(candidate.lane.config, temperature=self.question.temperature)

@@ -136,3 +136,17 @@ def test_every_method_is_drawn_without_errors(shown: Callable[..., Any]) -> None
     for method in METHODS:
         page = shown(method)
         assert page.locator(ROUND).count() > 0
+
+
+def test_the_card_says_what_a_head_read(shown: Callable[..., Any]) -> None:
+    page, trace = shown("head"), method_trace("head")
+    rounds = [entry for entry in trace.rounds if len(entry.candidates) > 1]
+    number = rounds[0].index
+    assert "The head read the inputs of layers 2, 4 and 5 of the target at" in sentence_of(
+        page, number, 0
+    )
+    assert "then continued from its own state" in sentence_of(page, number, 1)
+    for outside in (True, False):
+        entry = next(each for each in rounds if each.extra and each.extra.outside is outside)
+        said = sentence_of(page, entry.index, len(entry.candidates))
+        assert ("could not have been proposed" in said) is outside

@@ -129,6 +129,17 @@ def _page_that_shows_the_pair() -> None:
     st.text(repr(shown_pair()))
 
 
+def test_the_link_has_the_weights_by_their_names() -> None:
+    app = opened_at("watch", {"target_weights": "q8_0", "draft_weights": "int3"})
+    assert app.selectbox(key="target_weights").value == "q8_0"
+    assert app.selectbox(key="draft_weights").value == "auto"
+    sound(app.selectbox(key="draft_weights").set_value("float").run())
+    assert app.query_params["target_weights"] == "q8_0"
+    assert app.query_params["draft_weights"] == "float"
+    sound(app.selectbox(key="target_weights").set_value("auto").run())
+    assert "target_weights" not in app.query_params
+
+
 OWN_PAIR = {"pair": "Local", "target_folder": "one", "draft_folder": "two"}
 KNOWN = known_pairs()[0]
 

@@ -245,20 +245,32 @@ def _choose_loading(source: str) -> None:
 
 
 def _choose_weights() -> None:
-    """Draw the types of the weights, of the draft only if there is one."""
+    """Draw the types of the weights, of the draft only if there is one.
+
+    A bound control would put the shown text into the link, and not the name of the type.
+    """
     models = _shown_models()
     if models is None:
         return
     with st.container(horizontal=True):
         for role in ("target", "draft") if models.has_draft else ("target",):
+            key = f"{role}_weights"
+            st.session_state[key] = kind = _value(key, WEIGHTS)
+            _link_weights(key, kind)
             st.selectbox(
-                f"Weights of the {role}", WEIGHTS, key=_box(f"{role}_weights"), bind=_LINKED,
-                format_func=_weights_words,
+                f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
                 help="Quantised weights need less memory and time per step, once they are loaded, "
                      "and change the output a little. A GGUF file's own weights stay quantised on "
                      "a CPU where possible; others need a CPU and float32. After loading, a note "
                      "gives the difference from the original.",
             )  # fmt: skip
+
+
+def _link_weights(key: str, kind: str) -> None:
+    if kind == "auto":
+        st.query_params.pop(key, None)
+    elif st.query_params.get(key) != kind:
+        st.query_params[key] = kind
 
 
 def _weights_words(kind: str) -> str:
