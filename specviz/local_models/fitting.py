@@ -51,24 +51,39 @@ def drafts_for(
         Fit(
             model=model,
             share=_share(target, model, headers),
-            ratio=target.facts.parameters / model.facts.parameters,
+            ratio=target.facts.parameters / max(1, model.facts.parameters),
             fits=_fits(target, model, itemsize, memory_free),
             alpha=alphas.get((target.place, model.place)),
         )
-        for model in _smaller(target, models)
+        for model in (*_heads_for(target, models), *_smaller(target, models))
     ]
     fitting = [each for each in found if each.share is None or each.share >= LEAST_SHARE]
     return tuple(sorted(fitting, key=_rank))
 
 
-def _smaller(target: LocalModel, models: Sequence[LocalModel]) -> Iterator[LocalModel]:
+def _heads_for(target: LocalModel, models: Sequence[LocalModel]) -> Iterator[LocalModel]:
+    """Yield the heads whose files name this target."""
+    name = last_part(target.name)
     for each in models:
-        small = 0 < each.facts.parameters * _LEAST_RATIO <= target.facts.parameters
-        if each.place != target.place and small and not each.facts.head.endswith("head"):
+        if each.facts.is_head and last_part(each.facts.made_for) == name:
             yield each
 
 
+def _smaller(target: LocalModel, models: Sequence[LocalModel]) -> Iterator[LocalModel]:
+    for each in models:
+        small = 0 < each.facts.parameters * _LEAST_RATIO <= target.facts.parameters
+        if each.place != target.place and small and not each.facts.is_head:
+            yield each
+
+
+def last_part(name: str) -> str:
+    """Return the last part of a Hub id or path, in lower case."""
+    return name.rstrip("/").rpartition("/")[2].lower()
+
+
 def _share(target: LocalModel, draft: LocalModel, headers: Headers) -> float | None:
+    if draft.facts.is_head:
+        return 1.0  # it reads the target's own tokens
     prints = [headers.known_fingerprint(each.tokenizer) for each in (target, draft)]
     if not all(prints):
         return None

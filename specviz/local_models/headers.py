@@ -7,6 +7,7 @@ only costs time.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from specviz.folders import data_folder
 from specviz.formats.gguf_header import GgufHeader, read_header
 from specviz.formats.gguf_parts import parameters_of, part_paths, quantization_of, read_parts
 from specviz.formats.gguf_support import refusal_of
+from specviz.formats.heads import HeadFacts, read_head
 from specviz.formats.model_folder import CONFIG, mtp_words, read_folder
 from specviz.formats.token_bytes import (
     TokenBytes,
@@ -24,8 +26,9 @@ from specviz.formats.token_bytes import (
     json_token_bytes,
 )
 from specviz.local_models.local_model import ModelFacts
+from specviz.record.drafters import DRAFT_METHODS, head_method
 
-_VERSION = 2
+_VERSION = 3
 _FILE = "local_models.json"
 
 Stamp = tuple[int, int]  # bytes, and modification time in nanoseconds
@@ -196,10 +199,35 @@ def _gguf_facts(headers: tuple[GgufHeader, ...]) -> ModelFacts:
     )
 
 
+def _facts_of_head(head: HeadFacts) -> KeptFacts:
+    tensors = head.tensors or {}
+    kinds = Counter(each.kind for each in tensors.values())
+    facts = ModelFacts(
+        format="safetensors",
+        quantization=kinds.most_common(1)[0][0] if kinds else "unknown",
+        family=head.kind,
+        parameters=head.parameters or 0,
+        file_bytes=sum(each.stat().st_size for each in head.weights),
+        layers=None,
+        context=None,
+        vocabulary=head.draft_vocabulary,
+        chat=False,
+        head=f"{DRAFT_METHODS[head_method(head.kind)].short} head",
+        made_for=head.target,
+    )
+    files = (head.path / CONFIG, *head.weights)
+    return KeptFacts(
+        stamps=_stamps(dict.fromkeys(map(str, files))), facts=facts, reason="",
+        weights=tuple(map(str, head.weights)), tokenizer=str(head.weights[0]),
+    )  # fmt: skip
+
+
 def _facts_of_folder(path: Path) -> KeptFacts:
     files: tuple[Path, ...] = (path / CONFIG,)
     facts, reason, weights, tokenizer = None, "", (), path / "tokenizer.json"
     try:
+        if not tokenizer.is_file() and (head := read_head(path)) is not None:
+            return _facts_of_head(head)
         folder = read_folder(path)
         weights, tokenizer = folder.weights, folder.tokenizer
         files = (*files, *weights, tokenizer)

@@ -25,7 +25,12 @@ class ModelFacts:
     context: int | None
     vocabulary: int | None
     chat: bool  # it has a chat template
-    head: str  # "2 MTP layers", or the format of a draft head; empty for neither
+    head: str  # "2 MTP layers", or the kind of a drafting head; empty for neither
+    made_for: str = ""  # the target that a drafting head's files name
+
+    @property
+    def is_head(self) -> bool:
+        return self.head.endswith("head")
 
     def memory(self, itemsize: int | None) -> int:
         """Return the bytes of the loaded weights.

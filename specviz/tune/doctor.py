@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.errors import ConfigError
+from specviz.local_models.fitting import last_part
 from specviz.record.numbers import TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.theory.student import t_quantile
@@ -257,7 +258,7 @@ def _warnings(pair: Pair) -> tuple[str, ...]:
     found = list[str]()
     named = pair.head.made_for
     own = pair.info.target.name
-    if named and _last_part(named) != _last_part(own):
+    if named and last_part(named) != last_part(own):
         found.append(f"The head's files name the target {named}; this target is {own}.")
     if pair.info.target.weights:
         found.append(
@@ -265,10 +266,6 @@ def _warnings(pair: Pair) -> tuple[str, ...]:
             "been trained on others."
         )
     return tuple(found)
-
-
-def _last_part(name: str) -> str:
-    return name.rstrip("/").rpartition("/")[2].lower()
 
 
 def verdict(report: DoctorReport) -> str:

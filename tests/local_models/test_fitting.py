@@ -10,6 +10,7 @@ from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
 from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel
 from specviz.record.pairs import memory_margin
+from tests.engine.heads.tiny_heads import write_eagle3
 from tests.formats.tiny_gguf import tiny_gguf
 
 ALPHAS: dict[tuple[str, str], float] = {}
@@ -77,3 +78,21 @@ def test_larger_models_and_heads_are_no_drafts(home: Path) -> None:
         target, place="head", facts=replace(target.facts, parameters=9, head="EAGLE head")
     )
     assert fits(target, [target, larger(target, 3), head], Headers()) == []
+
+
+def test_a_head_is_offered_for_the_target_that_its_files_name(home: Path) -> None:
+    folder = home / "heads"
+    tiny_gguf(home / "Target.gguf", tokens=60)
+    write_eagle3(folder / "own", layout="speculators")  # for maker/tiny-target
+    models = {each.name: each for each in find_models([home / "Target.gguf", folder]).models}
+    head = next(each for each in models.values() if each.facts.is_head)
+    assert head.facts.head == "EAGLE head"
+    assert head.facts.made_for == "maker/tiny-target"
+    other = larger(next(each for each in models.values() if not each.facts.is_head), 10)
+    target = replace(other, name="Maker/Tiny-Target")
+    (found,) = fits(target, [head], Headers())
+    assert found.same_tokenizer
+    assert list(compare_tokenizers(target, [head], Headers())) == []  # it has no tokenizer
+    assert fits(other, [head], Headers()) == []
+    (again,) = [each for each in find_models([folder]).models if each.facts.is_head]
+    assert again.facts == head.facts

@@ -129,7 +129,8 @@ def _show_target(
     itemsize: int | None,
     on_change: Callable[[], object],
 ) -> None:
-    found = {each.short: _target_words(each) for each in models.found.models}
+    targets = [each for each in models.found.models if not each.facts.is_head]
+    found = {each.short: _target_words(each) for each in targets}
     choice_box(
         TARGET_MODEL, "Target, on this machine", found,
         pair.target.short if pair is not None else None,
@@ -181,7 +182,7 @@ def _draft_words(fit: Fit | None) -> str:
 
 
 def _fit_words(fit: Fit) -> Iterator[str]:
-    yield _share_words(fit)
+    yield fit.model.facts.head if fit.model.facts.is_head else _share_words(fit)
     yield f"target {times(fit.ratio)} as large"
     if fit.alpha is not None:
         yield f"measured α {PROBABILITY.shown(fit.alpha)}"
