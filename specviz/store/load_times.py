@@ -54,7 +54,7 @@ class ExpectedLoad:
     @property
     def sentence(self) -> str:
         loads = counted(self.num_loads, "earlier load")
-        return f"Loading takes {self.time}, by {loads} on this machine."
+        return f"Loading takes {self.time} ({loads} on this machine)."
 
 
 def keep_load_time(spec: PairSpec, seconds: float) -> None:

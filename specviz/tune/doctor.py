@@ -64,7 +64,7 @@ class ReadingResult:
     @property
     def words(self) -> str:
         """The settings that differ from the files', as text."""
-        return ", ".join(f"{n} {_shown(value)}" for n, value in self.changes) or OWN
+        return ", ".join(_short(name, value) for name, value in self.changes) or OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,8 @@ class Doctor:
         head, info = pair.head, pair.info.draft
         if head is None or info is None:
             raise ConfigError(
-                "The pair has no head to examine.", remedy="Give a head with --head, or --draft."
+                "The pair has no head to examine.",
+                remedy="Load the target with a head as its draft.",
             )
         found = readings(head, head.target.layers)
         places = sorted({place for each in found for place in each.head.states.places})
@@ -291,18 +292,18 @@ def _advice(name: str, value: Any, report: DoctorReport) -> str:
         if sorted(value) == sorted(asked):
             return f"The layers are joined in the order {_listed(value)}, not {_listed(asked)}."
         return f"The head reads the inputs of layers {_listed(value)}, not {_listed(asked)}."
-    return _WORDS[name][bool(value)]
+    return SENTENCES[name][bool(value)]
 
 
-def _shown(value: Any) -> str:
-    return f"({_listed(value)})" if isinstance(value, tuple) else str(value)
+def _short(name: str, value: Any) -> str:
+    return f"layers {_listed(value)}" if name == "places" else _SHORT[name][bool(value)]
 
 
 def _listed(places: Sequence[int]) -> str:
     return ", ".join(map(str, places))
 
 
-_WORDS: Mapping[str, tuple[str, str]] = {  # for False and True
+SENTENCES: Mapping[str, tuple[str, str]] = {  # for False and True
     "norm_before_residual": (
         "The residual starts at the state before its norm: norm_before_residual is false.",
         "The residual starts at the normed state: norm_before_residual is true.",
@@ -339,4 +340,15 @@ _WORDS: Mapping[str, tuple[str, str]] = {  # for False and True
         "Rows of sliding layers see the whole block: sliding_window_non_causal is true.",
         "Rows of sliding layers see only earlier rows: sliding_window_non_causal is false.",
     ),
+}
+_SHORT: Mapping[str, tuple[str, str]] = {  # for False and True
+    "norm_before_residual": ("residual before its norm", "residual after its norm"),
+    "recycle_normed": ("continuing before the norm", "continuing after the norm"),
+    "recycle_after_norm": ("continuing before the norm", "continuing after the norm"),
+    "embedding_first": ("state first", "embedding first"),
+    "shift_ids": ("ids not shifted", "ids shifted"),
+    "zero_first_embedding": ("first embedding read", "first embedding zero"),
+    "first_head": ("from head 0", "from head 1"),
+    "sample_from_anchor": ("no candidate at the anchor", "a candidate at the anchor"),
+    "causal_windows": ("windows in both directions", "causal windows"),
 }

@@ -122,11 +122,15 @@ class PairLoading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReady:
-    """``parts``: the activities of loading, with their durations; empty if it was loaded before."""
+    """``parts``: the activities of loading, with their durations; empty if it was loaded before.
+
+    ``notices``: what loading changed, such as quantised weights.
+    """
 
     spec: PairSpec
     has_chat: bool
     parts: tuple[LoadPart, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,8 @@ CASES = (
          then=[RUN, f"{RUN} --suffix-texts {{text}} --drafter suffix"]),
     Case(module="cli/option_values.py", names="models", wrong=f"{RUN} --target ''",
          then=["models", f"{RUN} --target {{target}}"]),
+    Case(module="cli/doctor.py", names="--head", wrong="doctor",
+         then=["doctor --target {embedded} --head {head} --tokens 16 --threads 1"]),
     Case(module="cli/score.py", names="--chat, --text-file, --prompt",
          wrong="score --text-file {text} --chat --threads 1",
          then=["score --text-file {text} --threads 1",

@@ -136,6 +136,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
             "tmp": str(folder),
             "corpus": str(folder / "corpus"),
             "target": str(pair / "target"),
+            "embedded": PairSpec().target_place,
+            "head": str(PairSpec(name="tinystories-eagle3").draft_place),
             "draft": str(pair / "draft"),
             "other": str(other),
             "unusual": str(unusual),

@@ -20,7 +20,9 @@ class Pane {{
   clientHeight = 200;
   dataset = {{}};
   get scrollTop() {{ return this.at; }}
-  set scrollTop(top) {{ this.at = Math.max(0, Math.min(top, this.scrollHeight - this.clientHeight)); }}
+  set scrollTop(top) {{
+    this.at = Math.max(0, Math.min(top, this.scrollHeight - this.clientHeight));
+  }}
   addEventListener(_, act) {{ this.scrollBy = (by) => {{ this.scrollTop += by; act(); }}; }}
 }}
 function follow() {{

@@ -12,12 +12,21 @@ import pytest
 import torch
 
 from specviz.cli import main
+from specviz.engine.heads.readings import readings
 from specviz.engine.loading.loading import load_pair
 from specviz.errors import ConfigError
 from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
-from specviz.tune.doctor import Doctor, DoctorReport, advice, verdict
-from tests.engine.heads.tiny_heads import change_config, change_tensors
+from specviz.tune.doctor import (
+    SENTENCES,
+    Doctor,
+    DoctorReport,
+    ReadingResult,
+    advice,
+    verdict,
+)
+from tests.engine.heads.test_head_runs import WRITERS, head_pair
+from tests.engine.heads.tiny_heads import LAYERS, change_config, change_tensors
 
 HEALTHY = PairSpec(name="tinystories-eagle3")
 TARGET = HEALTHY.target_place
@@ -117,3 +126,19 @@ def test_a_pair_without_a_head_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert "needs a head" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="tokens is 3"):
         Doctor(config=RunConfig(), tokens=3)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_setting_that_is_tried_has_words(kind: str) -> None:
+    pair = head_pair(kind)
+    assert pair.head is not None
+    found = readings(pair.head, LAYERS)
+    assert len(found) > 1
+    own, changed = found[0].head.settings, set[str]()
+    for each in found[1:]:
+        assert each.head.settings != own
+        result = ReadingResult(changes=tuple(each.changes.items()), by_position=(), accepted=0.0)
+        assert len(result.words.split(", ")) >= len(each.changes)
+        changed |= set(each.changes)
+    for name in changed - {"places"}:
+        assert all(SENTENCES[name])

@@ -18,6 +18,7 @@ OWN = {
     "specviz.comparison.table: row.texts": "numbers with their units",
     "specviz.ui.compare.results: row.target": "a number with its unit",
     "specviz.ui.session.background_jobs: job.progress": "two numbers",
+    "specviz.ui.widgets.pair_panel: expected.sentence": "words of this project, with numbers",
     "specviz.ui.compare.current: job.progress": "two numbers",
     "specviz.ui.compare.current: job.found": "a number",
     "specviz.ui.compare.results: alpha.label": "of the catalogue of figures",

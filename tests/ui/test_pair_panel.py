@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.record.pairs import LoadPart, PairSpec
 from specviz.ui.widgets.pair_panel import parts_text, size_words, total_text
+from specviz.ui.widgets.plain_text import as_text
 from tests.engine.models import write_pair
 from tests.engine.two_vocabularies import two_models
 from tests.ui.paging import opened, sent, sound, until, until_over, until_state
@@ -63,9 +64,19 @@ def test_the_expected_time_is_that_of_earlier_loads(tmp_path: Path, own_home: No
     assert "Loading takes" not in words(app)
     sound(app.button(key="unload_pair").click().run())
     until(app, lambda: "No pair is loaded" in words(app))
-    assert re.search(r"Loading takes about [\d.]+ s, by 1 earlier load on this", words(app))
+    assert re.search(r"Loading takes about [\d.]+ s \(1 earlier load on this", words(app))
     sound(app.selectbox(key="target_weights").set_value("q8_0").run())
     assert "Loading takes" not in words(app)
+
+
+def test_quantised_weights_have_a_note_in_the_tab_that_loaded_them() -> None:
+    app = opened(target_weights="q8_0")
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: f"target in {as_text('Q8_0')} is loaded" in words(app))
+    assert "target are quantised to" in words(app)
+    other = opened()
+    assert "is loaded" in words(other)
+    assert "are quantised" not in words(other)
 
 
 def test_the_parts_of_loading_are_listed_with_their_times() -> None:

@@ -20,8 +20,8 @@ from specviz.ui.widgets.symbols import show_sentence
 FOLDER = ASSETS / "docs"
 CHAPTERS = (
     "watch", "learn", "teaching", "compare", "tune", "lossless", "servers", "runs", "theory",
-    "command_line", "methods", "figures", "performance", "cluster", "sweeps", "embedded_pair",
-    "sharing", "contributing",
+    "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
+    "embedded_pair", "sharing", "contributing",
 )  # fmt: skip
 _THEORY = "theory"  # the chapter of every page without a chapter of its own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"

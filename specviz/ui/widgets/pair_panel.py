@@ -243,6 +243,8 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
         name = spec_words(status.spec) if status.spec else "the pair"
         took = total_text(status.parts)
         st.caption(f"{as_text(name)} is loaded{took}{memory}", help=parts_text(status.parts))
+        for notice in status.notices if _is_ours(status.spec) else ():  # one may contain a path
+            st.caption(as_text(notice))
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(

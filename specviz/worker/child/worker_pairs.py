@@ -48,7 +48,11 @@ class WorkerPairs:
             timer(opening)
         pair = self._pairs.load(spec, timer)
         if self._reported != spec:
-            self._send(PairReady(spec=spec, has_chat=has_chat(pair), parts=timer.parts()))
+            self._send(
+                PairReady(
+                    spec=spec, has_chat=has_chat(pair), parts=timer.parts(), notices=pair.notices
+                )
+            )
             self._send(Doing(progress=None))
             self._reported = spec
         return pair

@@ -26,7 +26,8 @@ class PairStatus:
 
     ``preparing`` is set while a pair is being loaded or unloaded, or soon will be. ``progress``
     is the current activity, in any state. ``calibrating`` is set while step costs are measured
-    again at a user's request. ``parts`` are the activities of the last loading, with durations.
+    again at a user's request. ``parts`` are the activities of the last loading, with durations;
+    ``notices`` report what loading changed.
     """
 
     state: PairState = "none"
@@ -37,6 +38,7 @@ class PairStatus:
     memory_bytes: int | None = None
     has_chat: bool = False
     parts: tuple[LoadPart, ...] = ()
+    notices: tuple[str, ...] = ()
     calibrating: bool = False
 
     def after(self, event: PairEvent) -> PairStatus:
@@ -45,7 +47,11 @@ class PairStatus:
                 return self._with_pair(state="loading", spec=event.spec)
             case PairReady():
                 return self._with_pair(
-                    state="ready", spec=event.spec, has_chat=event.has_chat, parts=event.parts
+                    state="ready",
+                    spec=event.spec,
+                    has_chat=event.has_chat,
+                    parts=event.parts,
+                    notices=event.notices,
                 )
             case PairGone():
                 return self._with_pair()
