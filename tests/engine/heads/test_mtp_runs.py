@@ -1,0 +1,71 @@
+"""A target drafts with the MTP layers in its own checkpoint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from safetensors.torch import load_file, save_file
+
+from specviz.engine import decode_plainly, speculate
+from specviz.engine.loading.loading import load_pair
+from specviz.errors import PairError
+from specviz.record.pairs import PairSpec, spec_of
+from specviz.record.trace import RunConfig
+from tests.engine.heads import tiny_mtp
+from tests.engine.models import VOCABULARY, small_tokenizer
+
+PROMPT = "Once upon a time"
+SETTINGS = RunConfig(
+    drafter="mtp", gamma=3, temperature=0.0, max_new_tokens=30, ignore_eos=True, record=False
+)
+
+
+def write_target(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> PairSpec:
+    """Write a whole model, its tokenizer and its MTP layers."""
+    monkeypatch.setattr(tiny_mtp, "VOCABULARY", VOCABULARY)
+    config: Any = tiny_mtp.mtp_config(family) | {"vocab_size": VOCABULARY, "eos_token_id": 0}
+    torch.manual_seed(0)
+    model = hf.AutoModelForCausalLM.from_config(hf.AutoConfig.for_model(**config)).float()
+    for each in model.parameters():
+        if each.ndim > 1:
+            torch.nn.init.normal_(each, 0, 0.2)
+    model.save_pretrained(folder)
+    small_tokenizer().save_pretrained(folder)
+    file = folder / "model.safetensors"
+    save_file(load_file(file) | tiny_mtp.mtp_tensors(family), file)
+    stated = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(stated | {"num_nextn_predict_layers": 1}))
+    return PairSpec(target=str(folder), draft="mtp", head="mtp", threads=1)
+
+
+@pytest.mark.parametrize("family", ["glm4_moe", "deepseek_v3"])
+def test_the_targets_own_layers_do_not_change_its_text(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_target(tmp_path / family, family, monkeypatch)
+    pair = load_pair(spec)
+    assert replace(spec_of(pair.info), threads=1) == spec
+    run = speculate(pair, PROMPT, SETTINGS)
+    rounds = list(run)
+    assert run.emitted == tuple(decode_plainly(pair, PROMPT, SETTINGS))
+    sampled = list(speculate(pair, PROMPT, replace(SETTINGS, temperature=1.0)))
+    assert sum(each.num_accepted for each in sampled) > 0
+    assert all(each.num_drafted > 0 for each in rounds[:-1])
+
+
+def test_a_target_without_such_layers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_target(tmp_path / "glm", "glm4_moe", monkeypatch)
+    file = tmp_path / "glm" / "model.safetensors"
+    kept = {name: each for name, each in load_file(file).items() if "layers.2." not in name}
+    save_file(kept, file)
+    with pytest.raises(PairError, match="has no MTP layers") as error:
+        load_pair(spec)
+    assert "\n" not in str(error.value)
