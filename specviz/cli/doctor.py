@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from specviz.cli.interrupts import waiting
 from specviz.cli.makers import load_pair_of
 from specviz.cli.option_values import config_from, spec_from, with_chat
+from specviz.cli.output_files import check_output
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, painter_for, paragraph
 from specviz.errors import ConfigError
 from specviz.formats.head_corrections import corrected_config
-from specviz.formats.heads import read_head
+from specviz.formats.heads import HeadFacts, read_head
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.store.files import write_file
 from specviz.tune.doctor import Doctor, DoctorReport, ReadingResult, advice, verdict
@@ -36,16 +37,20 @@ WRONG_SETTINGS = 1
 def command(options: argparse.Namespace) -> int:
     config = with_chat(config_from(options), options)
     if not spec_from(options).head:
-        raise ConfigError("The doctor needs a head.", remedy="Give its folder with --head.")
+        raise ConfigError(
+            "The doctor needs a head.",
+            remedy="Give its folder with --head, or a Hub id with --head and --drafter.",
+        )
     doctor = Doctor(config=config, tokens=options.tokens)
+    facts = None if options.write is None else _facts_to_write(options)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         report = _examine(doctor, options)
-    if options.write is not None:
-        _write(report, options)
     if options.json:
         print(to_json(report_values(report)))
     else:
         print("\n".join(_lines(painter_for(sys.stdout, os.environ), report)))
+    if facts is not None and options.write is not None:
+        _write(facts, report, options.write)
     return 0 if report.healthy else WRONG_SETTINGS
 
 
@@ -63,19 +68,26 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
     return report
 
 
-def _write(report: DoctorReport, options: argparse.Namespace) -> None:
-    """Write the head's configuration with the best settings."""
-    facts = read_head(Path(os.path.expanduser(spec_from(options).draft or "")))
+def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
+    """Return the facts of the head whose configuration is corrected."""
+    check_output(options.write, "--write")
+    draft = spec_from(options).draft_place or ""
+    facts = read_head(Path(os.path.expanduser(draft))) if os.path.isdir(draft) else None
     if facts is None:
         raise ConfigError(
-            "--write needs a head in a folder.", remedy="Give the head's folder, not a Hub id."
+            "A corrected configuration needs a head in a folder.",
+            remedy="Give the head's folder, not a Hub id.",
         )
+    return facts
+
+
+def _write(facts: HeadFacts, report: DoctorReport, path: Path) -> None:
     made = corrected_config(facts, dict(report.best.changes))
     try:
-        write_file(options.write, json.dumps(made, indent=2) + "\n")
+        write_file(path, json.dumps(made, indent=2) + "\n")
     except OSError as error:
         raise ConfigError(
-            f"{options.write} cannot be written: {error.strerror}.",
+            f"{path} cannot be written: {error.strerror}.",
             remedy="Give a file in a writable folder.",
         ) from None
 

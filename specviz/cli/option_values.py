@@ -12,7 +12,12 @@ from specviz.cli.chat_default import uses_chat
 from specviz.cli.standard_streams import read_input
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, PromptError
-from specviz.local_models.naming import check_drafter, with_drafter, with_places
+from specviz.local_models.naming import (
+    check_drafter,
+    with_drafter,
+    with_fitting_drafter,
+    with_places,
+)
 from specviz.record.drafters import chosen_drafter, first_method
 from specviz.record.forks import parse_forks
 from specviz.record.limits import TIMING
@@ -132,11 +137,13 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
 def named_lane(text: str, default: Lane) -> Lane:
     """Return the lane that --lane or --candidate describes, with model names resolved."""
     lane = parse_lane(text, default)
-    spec = with_drafter(with_places(lane.spec), lane.config.drafter)
-    if spec.head and lane.config.draft_method.needs_draft:
-        lane = replace(lane, config=replace(lane.config, drafter=spec.head))
-    check_drafter(spec, lane.config.draft_method)
-    return replace(lane, spec=spec)
+    spec, config = with_places(lane.spec), lane.config
+    if "drafter=" in text:
+        spec = with_drafter(spec, config.drafter)
+    else:
+        config = with_fitting_drafter(config, spec)
+    check_drafter(spec, config.draft_method)
+    return replace(lane, spec=spec, config=config)
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:

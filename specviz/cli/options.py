@@ -22,6 +22,7 @@ from specviz.cli.option_groups import (
 from specviz.cli.scoring_maker import add_remote
 from specviz.errors import shortened
 from specviz.record.breaks import BREAKS
+from specviz.record.drafters import DRAFT_METHODS
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_SECONDS
 from specviz.record.pairs import QUANTISED
 
@@ -296,6 +297,10 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--head", dest="draft", metavar="X", help="the head: a folder or a Hub id, as --draft"
     )
+    parser.add_argument(
+        "--drafter", choices=[each.name for each in DRAFT_METHODS.values() if each.needs_head],
+        help="the kind of head; needed for a Hub id that was never loaded",
+    )  # fmt: skip
     parser.add_argument(
         "--tokens", type=int, default=1024, metavar="N",
         help="tokens that the target writes for the examination (default: 1024)",

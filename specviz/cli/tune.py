@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Never
 
 from specviz.cli.makers import maker_for
@@ -132,9 +131,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
     default = Lane(spec=spec_from(one), config=with_chat(config_from(one), one))
     target = default.spec.target_place
     further = drafts[1:] if options.target is not None else drafts
-    drafted = [with_draft(default.spec, place_of(each), target) for each in further]
-    specs = [default.spec, *drafted]
-    lanes = [replace(default, spec=spec) for spec in specs]
+    lanes = [default, *(with_draft(default, place_of(each), target) for each in further)]
     return (*lanes, *(named_lane(text, default) for text in options.candidate))
 
 

@@ -16,6 +16,7 @@ _KEYS = {
     "recycle_normed": "norm_output",
     "sample_from_anchor": "sample_from_anchor",
 }
+_SPECULATORS = ("recycle_normed",)  # elsewhere the key has another meaning
 _OPPOSITES = {"causal_windows": "sliding_window_non_causal"}
 _LAYER_IDS = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
 _SECTIONS = ("eagle_config", "dflash_config")
@@ -29,9 +30,9 @@ def corrected_config(facts: HeadFacts, changes: Mapping[str, Any]) -> dict[str, 
     """
     config = copy.deepcopy(facts.config)
     for name, value in changes.items():
-        if name == "places":
+        if name == "places" and (facts.kind != "dflash" or facts.feature_layers):
             _set_layers(config, facts, value)
-        elif name in _KEYS:
+        elif name in _KEYS and (name not in _SPECULATORS or facts.layout == "speculators"):
             _set(config, _KEYS[name], value)
         elif name in _OPPOSITES:
             _set(config, _OPPOSITES[name], not value)
@@ -45,10 +46,10 @@ def corrected_config(facts: HeadFacts, changes: Mapping[str, Any]) -> dict[str, 
 
 def _set_layers(config: dict[str, Any], facts: HeadFacts, places: tuple[int, ...]) -> None:
     offset = 1 if facts.convention == "output" else 0
-    key, place = _LAYER_IDS[0], config
+    key, place, stated = _LAYER_IDS[0], config, list(facts.feature_layers)
     for part in (config, *(section(config, name) for name in _SECTIONS)):
         for name in _LAYER_IDS:
-            if name in part:
+            if stated and part.get(name) == stated:  # the list that is read
                 key, place = name, part
     place[key] = [each - offset for each in places]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from specviz.errors import ModelFileError
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
@@ -94,6 +94,20 @@ def read_head(path: Path) -> HeadFacts | None:
         feature_layers=layers,
         convention=convention,
     )
+
+
+def head_kind(path: Path) -> str:
+    """Return a folder's kind of head, by its configuration if its weights are missing.
+
+    Empty if the folder contains no head.
+    """
+    facts = read_head(path)
+    if facts is not None:
+        return facts.kind
+    if not (path / _CONFIG).is_file() or _weights(path):
+        return ""
+    named = _kind_by_config(_read(path / _CONFIG))
+    return named if named in get_args(HeadFileKind) else ""
 
 
 def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:

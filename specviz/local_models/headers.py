@@ -202,12 +202,13 @@ def _gguf_facts(headers: tuple[GgufHeader, ...]) -> ModelFacts:
 def _facts_of_head(head: HeadFacts) -> KeptFacts:
     tensors = head.tensors or {}
     kinds = Counter(each.kind for each in tensors.values())
+    file_bytes = sum(each.stat().st_size for each in head.weights)
     facts = ModelFacts(
         format="safetensors",
         quantization=kinds.most_common(1)[0][0] if kinds else "unknown",
         family=head.kind,
-        parameters=head.parameters or 0,
-        file_bytes=sum(each.stat().st_size for each in head.weights),
+        parameters=head.parameters or file_bytes // 2,  # of a pickle, which is not opened
+        file_bytes=file_bytes,
         layers=None,
         context=None,
         vocabulary=head.draft_vocabulary,

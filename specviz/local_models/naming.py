@@ -8,11 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from specviz.errors import ConfigError, ModelFileError
-from specviz.formats.heads import read_head
+from specviz.formats.heads import head_kind
+from specviz.formats.ollama import PREFIX
 from specviz.local_models.added_folders import added_folders
 from specviz.local_models.finding import find_models
-from specviz.record.drafters import DRAFT_METHODS, DraftMethod, head_method
+from specviz.local_models.searching import path_at
+from specviz.record.drafters import DRAFT_METHODS, DraftMethod, first_method, head_method
 from specviz.record.pairs import OWN_MTP, PairSpec, is_address
+from specviz.record.run_config import RunConfig
 
 
 def place_of(name: str) -> str:
@@ -62,11 +65,15 @@ def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
 
 
 def head_at(place: str) -> str:
-    """Return the draft method of the head in a folder; empty if there is no known head."""
-    path = Path(os.path.expanduser(place))
+    """Return the draft method of the head in a folder or the Hub cache; empty if none is there."""
+    if is_address(place) or place.startswith(PREFIX):
+        return ""
     try:
+        path = path_at(place)
+        if path is None:
+            return ""
         return _head_in(path, (path / "config.json").stat().st_mtime_ns)
-    except OSError:
+    except (OSError, ValueError):
         return ""
 
 
@@ -74,10 +81,16 @@ def head_at(place: str) -> str:
 def _head_in(folder: Path, changed: int) -> str:
     del changed
     try:
-        facts = read_head(folder)
+        return head_method(head_kind(folder))
     except ModelFileError:  # loading it says what is wrong
         return ""
-    return "" if facts is None else head_method(facts.kind)
+
+
+def with_fitting_drafter(config: RunConfig, spec: PairSpec) -> RunConfig:
+    """Return the settings, with the pair's default drafter if their own does not fit the pair."""
+    if config.draft_method.fits(spec.draft_kind):
+        return config
+    return replace(config, drafter=first_method(spec.draft_kind).name)
 
 
 def check_drafter(spec: PairSpec, method: DraftMethod) -> None:

@@ -88,11 +88,11 @@ _METHODS = (
         takes_number=True,
     ),
 )
-_HEADS = (
-    ("eagle", "EAGLE", "an EAGLE head, which reads the target's hidden states"),
-    ("mtp", "MTP", "the target's own layers for multi-token prediction (MTP)"),
-    ("medusa", "Medusa", "Medusa heads, one for each candidate"),
-    ("dflash", "DFlash", "a DFlash head, which drafts a block in one pass"),
+_HEADS = (  # the last entry: whether a head drafts as many candidates as are asked for
+    ("eagle", "EAGLE", "an EAGLE head, which reads the target's hidden states", True),
+    ("mtp", "MTP", "the target's own layers for multi-token prediction (MTP)", True),
+    ("medusa", "Medusa", "Medusa heads, one for each candidate", False),
+    ("dflash", "DFlash", "a DFlash head, which drafts a block in one pass", False),
 )
 _METHODS += tuple(
     DraftMethod(
@@ -102,9 +102,9 @@ _METHODS += tuple(
         does=does,
         drafts_with=name,
         has_steps=True,
-        fills_rounds=True,
+        fills_rounds=fills,
     )
-    for name, short, does in _HEADS
+    for name, short, does, fills in _HEADS
 )
 _OWN_METHOD = DraftMethod(
     name="own",

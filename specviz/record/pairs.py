@@ -117,8 +117,9 @@ class PairSpec:
             raise ConfigError(
                 f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
-        if kind := self.embedded and EMBEDDED_HEADS.get(self.name or ""):
-            object.__setattr__(self, "head", head_method(kind))
+        if self.draft is None:  # only embedded heads have no place of their own
+            embedded = EMBEDDED_HEADS.get(self.name or "", "") if self.embedded else ""
+            object.__setattr__(self, "head", head_method(embedded))
         check_one_of("dtype", self.dtype, DTYPES)
         check_one_of("target_weights", self.target_weights, WEIGHTS)
         check_one_of("draft_weights", self.draft_weights, WEIGHTS)
@@ -264,7 +265,7 @@ class PairCheck:
     @property
     def size_ratio(self) -> float | None:
         """The parameters of the target over those of the draft."""
-        if self.draft is None:
+        if self.draft is None or not self.draft.parameters:
             return None
         return self.target.parameters / self.draft.parameters
 

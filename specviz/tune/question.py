@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from specviz.comparison.plan import Lane, lane_labels
 from specviz.errors import ConfigError
 from specviz.figures.throughput import GAMMAS
+from specviz.local_models.naming import with_fitting_drafter, with_head
 from specviz.record.limits import LIMITS, MAX_TEXT_BUDGET
-from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams
 from specviz.record.trace import RunConfig
@@ -124,9 +124,10 @@ def enough_continuations(items: Sequence[SuiteItem]) -> int:
     return _ENOUGH_TEXTS if len(items) == 1 else 1
 
 
-def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
-    """Return the default pair with its models replaced by this draft and target."""
-    return replace(default, name=None, draft=draft, target=target)
+def with_draft(default: Lane, draft: str, target: str) -> Lane:
+    """Return the default lane with its models replaced by this draft and target."""
+    spec = with_head(replace(default.spec, name=None, draft=draft, target=target, head=""))
+    return replace(default, spec=spec, config=with_fitting_drafter(default.config, spec))
 
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:

@@ -46,7 +46,7 @@ class HeadDrafter:
     def proposable(self) -> frozenset[int] | None:
         """The tokens that the head can propose; None if it can propose all."""
         ids = self._head.proposable
-        return None if ids is None else frozenset(ids.tolist())
+        return None if ids is None else frozenset(ids[ids < self._vocabulary].tolist())
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         """Read the prompt's states but the last, which the first round reads."""
@@ -59,7 +59,8 @@ class HeadDrafter:
         places, width = len(self._head.states.places), self._head.target.width
         states = hidden.view(len(hidden), places, -1)[..., :width]  # a body adds columns
         fed = torch.tensor(token_ids, device=hidden.device)
-        return self._run.begin(fed, states.reshape(len(hidden), places * width))
+        logits = self._run.begin(fed, states.reshape(len(hidden), places * width))
+        return logits[:, : self._vocabulary]
 
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
@@ -75,7 +76,7 @@ class HeadDrafter:
             if self._stopper is not None and not self._stopper.should_continue(number):
                 break
             if number:
-                logits = self._run.go_on(tokens[-1])
+                logits = self._run.go_on(tokens[-1])[:, : self._vocabulary]
             token, distribution = self._choose(logits, draws, number)
             rows.append(logits)
             probs.append(distribution)

@@ -62,6 +62,10 @@ class EagleHead(Head):
         return self.weights.parameters
 
     @property
+    def reads_own_output(self) -> bool:
+        return self.weights.logits.own_matrix is not None
+
+    @property
     def most_candidates(self) -> int | None:
         return None
 

@@ -64,6 +64,6 @@ def acceptance_along(
             if position:
                 logits = run.go_on(text.ids[start + position : start + position + 1])
             target = text.probs[start + position]
-            draft = sampler.probs(logits)[0]
+            draft = sampler.probs(logits[:, : len(target)])[0]
             found[row, position] = torch.minimum(target, draft).sum().item()
     return found

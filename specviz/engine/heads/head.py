@@ -27,7 +27,7 @@ class TargetParts:
     name: str
     layers: int
     width: int  # of the hidden states
-    vocabulary: int  # rows of the embedding
+    vocabulary: int  # rows of the embedding; some may be padding
     config: Any  # of transformers, or a ``PlainConfig``
     embed: Callable[[torch.Tensor], torch.Tensor]  # token ids [n] to [n, width]
     output: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to logits [n, vocabulary]
@@ -55,6 +55,11 @@ class Head(ABC):
         """Return the head's own weights that a step reads, all but an embedding."""
 
     @property
+    def reads_own_output(self) -> bool:
+        """Return whether each candidate is a step with all of ``parameters`` and no others."""
+        return False
+
+    @property
     @abstractmethod
     def most_candidates(self) -> int | None:
         """Return how many candidates one round can have; None if there is no limit."""
@@ -76,8 +81,8 @@ class Head(ABC):
 class HeadRun(ABC):
     """A head in one run, with its caches.
 
-    Logits are float32 ``[1, vocabulary]`` in the target's token ids; -inf for tokens that the head
-    cannot propose.
+    Logits are float32 ``[1, target.vocabulary]`` in the target's token ids; -inf for tokens that
+    the head cannot propose. The caller cuts off padding.
     """
 
     @property

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.tensors import HeadTensors, read_head_tensors
 from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
-from specviz.errors import ModelFileError
+from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts
 
 _COPY_AGAIN = "Copy or download it again."
@@ -125,7 +125,10 @@ class MedusaHead(Head):
 
     def with_settings(self, settings: MedusaSettings) -> MedusaHead:
         """Return a head with other settings and the same weights."""
-        assert 0 <= settings.first_head < len(self._weights.heads)
+        if not 0 <= settings.first_head < len(self._weights.heads):
+            raise PairError(
+                f"There is no Medusa head {settings.first_head}.", remedy="Choose another head."
+            )
         return MedusaHead(self._weights, self.target, settings, self.notices)
 
     def start(self, capacity: int) -> _MedusaRun:

@@ -133,8 +133,11 @@ def _check_head(head: HeadSource, on_progress: ProgressCallback) -> ModelCheck:
 
 def _digest_of_head(head: HeadSource) -> str | None:
     here = head.bytes_to_fetch(no_progress) == 0
-    return weights_sha256(head.facts().weights) if here else None
+    return weights_sha256(head.identifying_files()) if here else None
 
 
 def _memory_needed(opened: OpenPair) -> int:
-    return sum(side.needed_bytes(opened.dtype) for side in opened.sides)
+    head = 0
+    if opened.head is not None and not opened.head.bytes_to_fetch(no_progress):
+        head = (opened.head.facts().parameters or 0) * opened.dtype.itemsize
+    return head + sum(side.needed_bytes(opened.dtype) for side in opened.sides)

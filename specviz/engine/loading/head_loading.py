@@ -46,8 +46,8 @@ def add_head(
         name = opened.head.name
         on_progress(Progress(activity="loading", text=f"loading head {name}"))
         facts = opened.head.fetch(on_progress)
-        files, kind = facts.weights, facts.kind
-        pair.stamps |= stamps_of((*files, facts.path / "config.json"))
+        files, kind = opened.head.identifying_files(), facts.kind
+        pair.stamps |= stamps_of(files)
         with loading_errors(name, "head"):
             head = open_head(facts, parts)
     _check(head, pair, name, method)
@@ -100,18 +100,18 @@ def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
         name=name,
         layers=int(config.num_hidden_layers),
         width=width,
-        vocabulary=pair.vocabulary,
+        vocabulary=int(config.vocab_size),
         config=config,
         embed=lambda token_ids: embedding(token_ids)[..., :width],
-        output=_output(output, width, full, pair.vocabulary),
+        output=_output(output, width, full),
         like=torch.empty(0, dtype=model.dtype, device=pair.device),
     )
 
 
-def _output(
-    layer: Any, width: int, full: int, vocabulary: int
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    if width == full or not isinstance(layer.weight, torch.Tensor):
-        return lambda x: layer(F.pad(x, (0, full - width)))[..., :vocabulary]
-    weight = layer.weight[:vocabulary, :width].contiguous()  # the other columns multiply zeros
+def _output(layer: Any, width: int, full: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    if width == full:
+        return layer
+    if not isinstance(layer.weight, torch.Tensor):
+        return lambda x: layer(F.pad(x, (0, full - width)))
+    weight = layer.weight[:, :width].contiguous()  # the other columns multiply zeros
     return lambda x: F.linear(x, weight, layer.bias)

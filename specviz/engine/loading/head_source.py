@@ -12,7 +12,8 @@ from specviz.errors import PairError
 from specviz.formats.heads import HeadFacts, read_head
 from specviz.record.pairs import ProgressCallback, is_address
 
-_WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "medusa_lm_head.pt", "mask_embedding.pt")
+_OTHER_FILES = ("config.json", "mask_embedding.pt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,11 @@ class HeadSource:
             assert self.hub_id is not None
             hub.fetch_weights(self.hub_id, self.folder.name, missing, on_progress, _WEIGHTS)
         return self.facts()
+
+    def identifying_files(self) -> tuple[Path, ...]:
+        """Return the files that the head is read from."""
+        others = (self.folder / name for name in _OTHER_FILES)
+        return (*self.facts().weights, *(each for each in others if each.is_file()))
 
     def facts(self) -> HeadFacts:
         """Return what the files say.

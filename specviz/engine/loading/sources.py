@@ -18,7 +18,9 @@ from specviz.engine.loading.model_config import read_config
 from specviz.engine.loading.plain_source import PlainSource, is_plain
 from specviz.engine.loading.source import Source
 from specviz.errors import PairError, shortened
+from specviz.formats.heads import head_kind
 from specviz.formats.ollama import PREFIX, find_ollama
+from specviz.record.drafters import head_method
 from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
@@ -137,6 +139,7 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
         return open_gguf(find_ollama(place), name)
     path = os.path.expanduser(place)  # unlike Path.expanduser, it never raises
     if place and os.path.isdir(path):
+        _refuse_head(Path(path), name)
         return FolderSource(name=name, folder=Path(path), config=read_config(Path(path), name))
     if os.path.isfile(path):
         return open_gguf(Path(path), name)
@@ -148,7 +151,16 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
         )
     refuse_missing_path(place, name)
     folder = hub.fetch_small_files(place, on_progress)
+    _refuse_head(folder, name)
     return FolderSource(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
+
+
+def _refuse_head(folder: Path, name: str) -> None:
+    if kind := head_kind(folder):
+        raise PairError(
+            f"{name} is a drafting head, not a model.",
+            remedy=f"Give it as the draft of its target, with drafter={head_method(kind)}.",
+        )
 
 
 def refuse_missing_path(place: str, name: str) -> None:

@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
     """Return the bytes that a draft pass reads; None if no model drafts or the bytes are unknown.
 
-    In early exit, a draft pass is a pass of the target's first layers. The caches of heads, which
-    are small, are not counted.
+    In early exit, a draft pass is a pass of the target's first layers. Of heads, only those that
+    draft token by token with an output matrix of their own read the same bytes for each candidate;
+    their caches, which are small, are not counted.
     """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
         return pass_bytes(pair.draft)
-    if chosen.method.needs_head and pair.head is not None:
-        return PassBytes(weights=sum(each.nbytes for each in pair.head.parameters), cache=0)
+    if chosen.method.needs_head:
+        known = pair.head is not None and pair.head.reads_own_output
+        weights = sum(each.nbytes for each in pair.head.parameters) if known and pair.head else 0
+        return PassBytes(weights=weights, cache=0) if known else None
     if chosen.method.has_steps and chosen.number:
         return pass_bytes(first_layers(pair.target, chosen.number))
     return None

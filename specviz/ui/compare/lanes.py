@@ -27,6 +27,7 @@ from specviz.comparison.plan import (
 from specviz.errors import SpecvizError
 from specviz.figures.body_words import spec_words
 from specviz.figures.symbols import SYMBOLS
+from specviz.local_models.naming import with_head
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
@@ -36,6 +37,7 @@ from specviz.record.pairs import CHAT_PAIR, EMBEDDED_HEADS, PairSpec, chat_file,
 from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
+from specviz.ui.session.model_places import refusal_of
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered, size_title
 from specviz.ui.widgets.method_boxes import METHOD_SETTINGS, MethodBoxes, method_of, with_method
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
@@ -100,6 +102,8 @@ class Cards:
             except SpecvizError as error:
                 self.refused.append(str(error))
             else:
+                if refusal_of(lane.spec) is None:  # else its files must not be opened
+                    lane = replace(lane, spec=with_head(lane.spec))
                 self.add(self._clipped(lane))
         if len(texts) > MAX_LANES:
             self.refused.append(f"At most {MAX_LANES} lanes: the others are left out.")

@@ -101,8 +101,7 @@ class TuneSettings:
     def _lanes(self, spec: PairSpec) -> tuple[Lane, ...]:
         first = Lane(spec=spec, config=self.config)
         others = [
-            replace(first, spec=with_draft(spec, found_place(draft), spec.target_place))
-            for draft in self.further
+            with_draft(first, found_place(draft), spec.target_place) for draft in self.further
         ]
         others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
         others += [parse_lane(_LOOKUP, first)] if self.lookup and self.texts.text is None else []

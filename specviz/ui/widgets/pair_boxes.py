@@ -33,6 +33,7 @@ from specviz.record.pairs import (
     weight_words,
 )
 from specviz.ui.session.machine_models import itemsize_of, size_in_memory
+from specviz.ui.session.model_places import refusal_of
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.machine_boxes import (
     MACHINE_BOXES,
@@ -100,7 +101,8 @@ def _shown_models() -> PairSpec | None:
     if not target:
         return None
     shares = bool(draft) and _shares_vocabulary(source)
-    spec = with_head(replace(_options(has_draft=bool(draft)), target=target, draft=draft or None))
+    spec = replace(_options(has_draft=bool(draft)), target=target, draft=draft or None)
+    spec = spec if refusal_of(spec) else with_head(spec)  # it opens the draft's files
     if spec.head:  # a head reads the target's tokens, and its weights stay as they are
         return replace(spec, draft_weights="auto")
     return replace(spec, shared_vocabulary=shares)

@@ -140,6 +140,24 @@ def test_a_short_prompt_is_continued(length: int) -> None:
         assert rounds[0].num_drafted == (0 if length == 1 else rounds[1].num_drafted)
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+def test_rows_of_the_embedding_that_are_no_tokens_are_cut(kind: str) -> None:
+    padded = replace(head_pair(kind), vocabulary=100)
+    chosen = settings(kind, temperature=0.0)
+    run = speculate(padded, (*SHORT[:1], 3, 7), chosen)
+    rounds = list(run)
+    assert run.emitted == tuple(decode_plainly(padded, (*SHORT[:1], 3, 7), chosen))
+    assert max(token for drafted in drafted_by(rounds) for token in drafted) < 100
+
+
+@pytest.mark.parametrize(("kind", "most"), [("medusa", 3), ("dflash", 3), ("eagle", None)])
+def test_a_limit_on_candidates_is_not_hidden(kind: str, most: int | None) -> None:
+    chosen = settings(kind, gamma=6)
+    assert chosen.fixed_length == (most is None)
+    drafted = [entry.num_drafted for entry in play(head_pair(kind), chosen, SHORT)[:-2]]
+    assert max(drafted) == (most or 6)
+
+
 def test_a_drafter_needs_its_head() -> None:
     pair = head_pair("medusa")
     with pytest.raises(PairError, match="no EAGLE head"):
@@ -224,6 +242,6 @@ def test_the_costs_of_a_head_are_measured(kind: str) -> None:
     assert found is not None
     assert len(found.draft) == 2
     assert all(each[0] > 0 for each in found.draft)
-    assert draft_bytes(pair, settings(kind)) == PassBytes(
-        weights=sum(each.nbytes for each in pair.head.parameters) if pair.head else 0, cache=0
-    )
+    assert pair.head is not None
+    whole = PassBytes(weights=sum(each.nbytes for each in pair.head.parameters), cache=0)
+    assert draft_bytes(pair, settings(kind)) == (whole if kind == "eagle3" else None)
