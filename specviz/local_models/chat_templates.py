@@ -35,11 +35,11 @@ def place_has_chat(place: str) -> bool | None:
         path = path_at(place)
         if path is not None and path.is_file():
             return _gguf_has_chat(path)
+        if path is None or not (os.path.isdir(place) or _has_small_files(path)):
+            return None
+        return has_chat_template(path)
     except (ModelFileError, OSError):
         return False
-    if path is None or not (os.path.isdir(place) or _has_small_files(path)):
-        return None
-    return has_chat_template(path)
 
 
 def _has_small_files(folder: Path) -> bool:

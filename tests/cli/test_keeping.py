@@ -31,9 +31,9 @@ def test_saves_a_stopped_run(engine: FakeEngine) -> None:
     assert row.summary.finish == "stopped"
 
 
-def test_no_keep_saves_nothing(engine: FakeEngine, home: Path) -> None:
+def test_no_keep_saves_nothing_of_the_run(engine: FakeEngine, home: Path) -> None:
     assert main(["run", "words", "--json", "--no-keep"]) == 0
-    assert list(home.iterdir()) == []
+    assert {each.name for each in home.iterdir()} <= {"load-times", "local_models.json"}
 
 
 def test_an_unwritable_library_costs_one_line(

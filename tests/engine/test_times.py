@@ -115,7 +115,9 @@ def test_creating_a_round_is_part_of_its_time(
 ) -> None:
     monkeypatch.setattr(TokenTable, "text", clock.slowed(TokenTable.text))
     rounds = times(record=record)
-    assert all(each.other >= SLOW > max(each.draft, each.verify, each.record) for each in rounds)
+    assert all(each.other >= SLOW for each in rounds)
+    for phase in ("draft", "verify", "record"):  # another program may slow a single round
+        assert median(getattr(each, phase) for each in rounds) < SLOW
 
 
 class Event:

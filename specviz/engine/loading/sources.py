@@ -17,7 +17,7 @@ from specviz.engine.loading.folder_source import FolderSource
 from specviz.engine.loading.model_config import read_config
 from specviz.engine.loading.plain_source import PlainSource, is_plain
 from specviz.engine.loading.source import Source
-from specviz.errors import PairError, shortened
+from specviz.errors import ModelFileError, PairError, shortened
 from specviz.formats.heads import head_kind
 from specviz.formats.ollama import PREFIX, find_ollama
 from specviz.record.drafters import head_method
@@ -156,7 +156,11 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
 
 
 def _refuse_head(folder: Path, name: str) -> None:
-    if kind := head_kind(folder):
+    try:
+        kind = head_kind(folder)
+    except (ModelFileError, OSError):  # reading the configuration says what is wrong
+        return
+    if kind:
         raise PairError(
             f"{name} is a drafting head, not a model.",
             remedy=f"Give it as the draft of its target, with drafter={head_method(kind)}.",
