@@ -13,6 +13,7 @@ from specviz.engine.heads.eagle_shape import EagleShape
 from specviz.engine.heads.head import TargetParts
 from specviz.engine.heads.tensors import HeadTensors, read_head_tensors
 from specviz.engine.model.product import Product
+from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import AFTER_NORM
 from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts, section
@@ -264,7 +265,7 @@ def _layer(tensors: HeadTensors, shape: EagleShape, prefix: str, sliding: bool) 
     def product(name: str, rows: int, columns: int) -> Product:
         full = f"{prefix}self_attn.{name}_proj."
         weight = tensors.take(f"{full}weight", rows, columns)
-        return Product(weight, tensors.take_optional(f"{full}bias", rows))
+        return product_of(weight, tensors.take_optional(f"{full}bias", rows))
 
     return DFlashLayer(
         before_norm=tensors.take(f"{prefix}input_layernorm.weight", width),

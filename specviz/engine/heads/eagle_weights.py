@@ -14,6 +14,7 @@ from specviz.engine.heads.head import TargetParts
 from specviz.engine.heads.tensors import HeadTensors
 from specviz.engine.model.lean_weights import Norm
 from specviz.engine.model.product import Product
+from specviz.engine.model.products import product_of
 from specviz.errors import PairError
 
 _NOT_READ = ("rotary_emb.inv_freq", "verifier_lm_head.weight", "verifier_norm.weight")
@@ -186,12 +187,12 @@ class WeightsReader:
         parts = [self._product(name, columns, count, bias=bias) for name, count in rows.items()]
         biases = [part.bias for part in parts if part.bias is not None]
         weight = torch.cat([part.weight for part in parts])
-        return Product(weight, torch.cat(biases) if biases else None)
+        return product_of(weight, torch.cat(biases) if biases else None)
 
     def _product(self, name: str, columns: int, rows: int, *, bias: bool) -> Product:
         weight = self.tensors.take(f"{name}.weight", rows, columns)
         take = self.tensors.take if bias else self.tensors.take_optional
-        return Product(weight, take(f"{name}.bias", rows))
+        return product_of(weight, take(f"{name}.bias", rows))
 
     def _head_norm(self, name: str) -> Norm | None:
         read = self._needed_norm if self.shape.query_norms else self._norm

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.engine.model.tensors import address, array, kernel_readable, type_name
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
@@ -112,11 +111,11 @@ class CompiledStep:
         num_logits: int,
         vocabulary: int,
         kept: int,
-        states: HiddenStates,
+        places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return float32 logits `[num_logits, vocabulary]`, and the last ``kept`` hidden states."""
         positions = (begin, 0, CHAIN, NO_PATHS)
-        return self._run(token_ids, positions, num_logits, vocabulary, kept, states)
+        return self._run(token_ids, positions, num_logits, vocabulary, kept, places)
 
     def branch(
         self,
@@ -124,14 +123,14 @@ class CompiledStep:
         begin: int,
         nodes: OpenNodes,
         vocabulary: int,
-        states: HiddenStates,
+        places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return logits and hidden states of a tree's newest nodes, after ``begin`` text tokens."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             positions = _node_positions(begin, nodes, num_nodes, len(part))
             count = len(part)
-            parts.append(self._run(part, positions, count, vocabulary, count, states))
+            parts.append(self._run(part, positions, count, vocabulary, count, places))
             num_nodes += len(part)
         logits, hidden = zip(*parts, strict=True)
         return torch.cat(logits), torch.cat(hidden)
@@ -143,7 +142,7 @@ class CompiledStep:
         num_logits: int,
         vocabulary: int,
         kept: int,
-        states: HiddenStates,
+        places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         threads = torch.get_num_threads()
         if threads != self._threads:
@@ -152,7 +151,7 @@ class CompiledStep:
             self._threads = threads
         weights = self._weights
         logits = torch.empty(num_logits, vocabulary)
-        hidden = torch.empty(kept, len(states.places) * weights.width)
+        hidden = torch.empty(kept, len(places) * weights.width)
         self._barrier[0] = 0
         shared = (
             self._barrier,
@@ -165,7 +164,7 @@ class CompiledStep:
             *self._rotations,
             *self._buffers,
             logits.numpy(),
-            np.array(states.places),
+            places,
             hidden.numpy(),
             self._blocks,
         )

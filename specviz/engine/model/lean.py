@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -70,6 +71,7 @@ class LeanStep(Step):
         self._nodes = OpenNodes()
         self._exits: list[LeanStep] = []
         self._states, self._keeps_all = FINAL, False  # hidden states, and whether of all tokens
+        self._places = np.array(FINAL.places)
         self._hidden: torch.Tensor | None = None
         self._keys, self._values = caches or _empty_caches(weights, capacity)
         self._cos, self._sin = rotary_table(weights, capacity)
@@ -104,6 +106,7 @@ class LeanStep(Step):
     def request_hidden(self, states: HiddenStates) -> None:
         assert set(states.places) <= set(self._weights.hidden_places)
         self._states, self._keeps_all = states, True
+        self._places = np.array(states.places)
 
     @property
     def hidden(self) -> torch.Tensor | None:
@@ -124,7 +127,7 @@ class LeanStep(Step):
         else:
             kept = self._num_kept(count, num_logits)
             logits, self._hidden = self._compiled.feed(
-                token_ids, self._length, num_logits, self._vocabulary, kept, self._states
+                token_ids, self._length, num_logits, self._vocabulary, kept, self._places
             )
         self.set_position(self._length + count)
         return logits
@@ -137,7 +140,7 @@ class LeanStep(Step):
             count = token_ids.shape[0]
             return self._run_in_torch(token_ids, self._span_of_nodes(count), count)
         logits, self._hidden = self._compiled.branch(
-            token_ids, self._length, self._nodes, self._vocabulary, self._states
+            token_ids, self._length, self._nodes, self._vocabulary, self._places
         )
         return logits
 

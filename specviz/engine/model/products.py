@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from specviz.engine.model.product import Product
 from specviz.engine.model.tensors import address, array, kernel_readable, like, type_name
 from specviz.kernels.product import multiply
 from specviz.kernels.readiness import ready
@@ -37,7 +39,23 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
     return twin
 
 
-def _gains(layer: nn.Linear) -> bool:
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelProduct(Product):
+    """A product computed by the kernel."""
+
+    layer: ProductLayer
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+def product_of(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    """Return the product with a matrix, by the kernel where it can read the matrix."""
+    plain = Product(weight, bias)
+    return KernelProduct(weight, bias, ProductLayer(plain)) if _gains(plain) else plain
+
+
+def _gains(layer: nn.Linear | Product) -> bool:
     tensors = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
     dtype = layer.weight.dtype
     return all(kernel_readable(each) and each.dtype == dtype for each in tensors) and ready(
@@ -48,7 +66,7 @@ def _gains(layer: nn.Linear) -> bool:
 class ProductLayer(nn.Module):
     """A linear layer computed by the kernel. A call skips torch's hooks: the copy has none."""
 
-    def __init__(self, layer: nn.Linear) -> None:
+    def __init__(self, layer: nn.Linear | Product) -> None:
         super().__init__()
         self.weight = layer.weight
         self.bias = layer.bias
