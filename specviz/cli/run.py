@@ -53,7 +53,7 @@ class Measurable(Stoppable, Protocol):
 
 def command(options: argparse.Namespace) -> int:
     config = config_from(options)
-    if options.gamma is None and config.draft_method.needs_draft:
+    if options.gamma is None and config.draft_method.drafts_with:
         config = replace(config, gamma=default_gamma(spec_from(options)))
     check_budget(options)
     check_pair(options, needs_draft=config.draft_method.needs_draft)
