@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from specviz.record.trace import HeadInfo, RunConfig, Trace
+from specviz.record.heads import HeadInfo
+from specviz.record.trace import RunConfig, Trace
 from tests.engine.heads.test_head_runs import SHORT, head_pair
 from tests.engine.playing import llama_pair, play
 from tests.traces import make_model, make_trace

@@ -11,12 +11,12 @@ from typing import Any
 
 from specviz.figures.timing import seconds_by_round
 from specviz.record.forks import Fork
+from specviz.record.heads import HeadInfo
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
 from specviz.record.trace import (
     Alternatives,
     Candidate,
     Extra,
-    HeadInfo,
     Insight,
     Rival,
     Round,

@@ -40,6 +40,7 @@ from typing import Literal
 
 from specviz.record.bodies import BodyInfo, sized_model
 from specviz.record.conversations import Message
+from specviz.record.heads import HeadInfo
 from specviz.record.numbers import COUNT
 from specviz.record.pairs import weights_title
 from specviz.record.run_config import RunConfig, settings_words
@@ -184,17 +185,6 @@ class Round:
     @property
     def whole(self) -> bool:
         return self.cut is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadInfo:
-    """What a drafting head reads, and what it can propose.
-
-    ``places``: the target's hidden states: i is the stream that enters layer i, -1 the final state.
-    """
-
-    places: tuple[int, ...]
-    proposable: int | None  # number of tokens that it can propose; None if all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ import pytest
 
 from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import metrics
-from specviz.record.trace import HeadInfo, Trace
+from specviz.record.heads import HeadInfo
+from specviz.record.trace import Trace
 from tests.traces import make_round, make_trace
 
 

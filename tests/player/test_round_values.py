@@ -9,8 +9,9 @@ import pytest
 
 from specviz.player.round_values import fork_items, forked_text, head_item, lanes, round_items
 from specviz.record.forks import Fork
+from specviz.record.heads import HeadInfo
 from specviz.record.run_config import RunConfig
-from specviz.record.trace import HeadInfo, Trace
+from specviz.record.trace import Trace
 from specviz.store import load_trace
 from tests.traces import Passes, full_trace, make_candidate, make_round, make_trace
 

@@ -19,8 +19,9 @@ from specviz.engine.model.libraries import loading_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
+from specviz.record.heads import HeadInfo
 from specviz.record.pairs import Progress, ProgressCallback
-from specviz.record.trace import HeadInfo, ModelInfo
+from specviz.record.trace import ModelInfo
 
 
 def add_head(
