@@ -7,7 +7,6 @@ file names decide. ``specviz/engine/heads`` opens the weights.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from specviz.errors import ModelFileError
+from specviz.formats.model_folder import read_object
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
 
 HeadFileKind: TypeAlias = Literal["eagle", "eagle3", "medusa", "dflash"]
 LayerConvention: TypeAlias = Literal["input", "output", ""]
 
 _CONFIG = "config.json"
-_MAX_JSON = 4 << 20
 _MEDUSA_FILE = "medusa_lm_head"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 _LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
@@ -37,7 +36,6 @@ _OTHER_KINDS = {
     "mtp": "separate MTP",
     "mlp_speculator": "MLP speculator",
 }
-_COPY_AGAIN = "Copy or download it again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +71,7 @@ def read_head(path: Path) -> HeadFacts | None:
     """
     if not (path / _CONFIG).is_file():
         return None
-    config, weights = _read(path / _CONFIG), _weights(path)
+    config, weights = read_object(path / _CONFIG), _weights(path)
     if not weights:
         return None
     tensors = _headers(weights)
@@ -106,7 +104,7 @@ def head_kind(path: Path) -> str:
         return facts.kind
     if not (path / _CONFIG).is_file() or _weights(path):
         return ""
-    named = _kind_by_config(_read(path / _CONFIG))
+    named = _kind_by_config(read_object(path / _CONFIG))
     return named if named in get_args(HeadFileKind) else ""
 
 
@@ -277,20 +275,6 @@ def _headers(weights: tuple[Path, ...]) -> dict[str, TensorEntry] | None:
     if is_pickle(weights[0]):
         return None
     return {name: each for file in weights for name, each in read_tensors(file).items()}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_JSON + 1)
-        found = json.loads(content) if len(content) <= _MAX_JSON else None
-    except OSError as error:
-        raise ModelFileError.unreadable(path, error) from None
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ModelFileError(f"{path.name} is damaged.", remedy=_COPY_AGAIN)
-    return found
 
 
 def _unsupported(path: Path, kind: str) -> ModelFileError:

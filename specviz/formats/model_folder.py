@@ -88,7 +88,7 @@ def read_folder(path: Path) -> ModelFolder:
     Raises:
         ModelFileError: The folder contains no complete language model; ``culprit`` is the reason.
     """
-    config = _read(path / CONFIG)
+    config = read_object(path / CONFIG)
     if reason := _refusal(config):
         raise ModelFileError(reason, remedy="Choose a text model in safetensors format.")
     weights = _weights(path)
@@ -110,7 +110,8 @@ def read_folder(path: Path) -> ModelFolder:
     )  # fmt: skip
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a small JSON file; raises ModelFileError."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_JSON + 1)
@@ -152,7 +153,7 @@ def _weights(path: Path) -> tuple[Path, ...]:
         pickle = next(path.glob("pytorch_model*.bin"), None)
         what = "only a pickle checkpoint, which is never opened" if pickle else "no weights here"
         raise ModelFileError(what, remedy="Choose a copy in safetensors format.")
-    names = _read(path / _INDEX).get("weight_map")
+    names = read_object(path / _INDEX).get("weight_map")
     if not isinstance(names, dict) or not names:
         raise ModelFileError(f"{_INDEX} is damaged.", remedy="Copy or download it again.")
     files = tuple(path / Path(str(each)).name for each in sorted(set(map(str, names.values()))))
@@ -167,6 +168,6 @@ def has_chat_template(path: Path) -> bool:
     if (path / "chat_template.jinja").is_file():
         return True
     try:
-        return bool(_read(path / "tokenizer_config.json").get("chat_template"))
+        return bool(read_object(path / "tokenizer_config.json").get("chat_template"))
     except ModelFileError:
         return False

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.engine.decoding.model_drafting import joined, nothing
+from specviz.engine.decoding.model_drafting import draft_chain, nothing
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Chooser, Draws
 from specviz.engine.decoding.stopping import Stopper
@@ -68,24 +68,15 @@ class HeadDrafter:
         if hidden is None:  # the prompt has a single token, which the target has not read
             return nothing(self._vocabulary, draws.uniforms.device)
         catch_up = len(history) - 1 - self._run.length
-        rows: list[torch.Tensor] = []
-        probs: list[torch.Tensor] = []
-        tokens: list[torch.Tensor] = []
-        logits = self.read(history[-catch_up:], hidden[-catch_up:])
-        for number in range(min(count, self._head.most_candidates or count)):
-            if self._stopper is not None and not self._stopper.should_continue(number):
-                break
-            if number:
-                logits = self._run.go_on(tokens[-1])[:, : self._vocabulary]
-            token, distribution = self._choose(logits, draws, number)
-            rows.append(logits)
-            probs.append(distribution)
-            tokens.append(token)
-            if self._stopper is not None:
-                self._stopper.observe(logits, distribution, token)
-        if not tokens:
+        first = self.read(history[-catch_up:], hidden[-catch_up:])
+        most = min(count, self._head.most_candidates or count)
+        made = draft_chain(
+            lambda last: first if last is None else self._run.go_on(last)[:, : self._vocabulary],
+            most, self._choose, draws, self._stopper,
+        )  # fmt: skip
+        if made is None:
             return nothing(self._vocabulary, draws.uniforms.device, catch_up)
-        return Proposal(joined(tokens), joined(probs), joined(rows), catch_up)
+        return Proposal(*made, catch_up)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Drop the rows beyond the text; its last token has no row of its own yet."""

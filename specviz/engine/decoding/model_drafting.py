@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -51,22 +51,13 @@ class ModelDrafter(ModelReader):
         del hidden
         catch_up = len(history) - self._step.length
         fed = torch.tensor(history[-catch_up:], device=self._step.device)
-        rows: list[torch.Tensor] = []
-        probs: list[torch.Tensor] = []
-        tokens: list[torch.Tensor] = []
-        for number in range(count):
-            if self._stopper is not None and not self._stopper.should_continue(number):
-                break
-            logits = self._step.feed(fed, 1)
-            fed, distribution = self._choose(logits, draws, number)
-            rows.append(logits)
-            probs.append(distribution)
-            tokens.append(fed)
-            if self._stopper is not None:
-                self._stopper.observe(logits, distribution, fed)
-        if not tokens:
+        made = draft_chain(
+            lambda last: self._step.feed(fed if last is None else last, 1),
+            count, self._choose, draws, self._stopper,
+        )  # fmt: skip
+        if made is None:
             return nothing(self._vocabulary, draws.uniforms.device)
-        return Proposal(joined(tokens), joined(probs), joined(rows), catch_up)
+        return Proposal(*made, catch_up)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         del kept
@@ -87,8 +78,36 @@ class ExitDrafter(ModelDrafter):
         """Do nothing: rolling back the target rolls back the shared cache."""
 
 
+def draft_chain(
+    logits_after: Callable[[torch.Tensor | None], torch.Tensor],
+    count: int,
+    choose: Chooser,
+    draws: Draws,
+    stopper: Stopper | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+    """Draft up to ``count`` tokens; return tokens, distributions and logits, or None for no token.
+
+    Args:
+        logits_after: returns the logits `[1, vocabulary]` after the last candidate, which is None
+            for the first one.
+    """
+    rows, probs, tokens = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
+    last: torch.Tensor | None = None
+    for number in range(count):
+        if stopper is not None and not stopper.should_continue(number):
+            break
+        logits = logits_after(last)
+        last, distribution = choose(logits, draws, number)
+        rows.append(logits)
+        probs.append(distribution)
+        tokens.append(last)
+        if stopper is not None:
+            stopper.observe(logits, distribution, last)
+    return (_joined(tokens), _joined(probs), _joined(rows)) if tokens else None
+
+
 @on_one_thread
-def joined(rows: list[torch.Tensor]) -> torch.Tensor:
+def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat(rows)
 
 

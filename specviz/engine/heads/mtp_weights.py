@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,14 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from specviz.errors import ModelFileError
+from specviz.formats.model_folder import read_object
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
 
 MtpLayout: TypeAlias = Literal["appended", "mtp", "mimo"]
 
 _CONFIG = "config.json"
-_MAX_JSON = 4 << 20
-_COPY_AGAIN = "Copy or download the model again."
 _LAYER_KEYS: dict[MtpLayout, re.Pattern[str]] = {
     "appended": re.compile(r"model\.layers\.(\d+)\.(.+)"),
     "mtp": re.compile(r"mtp\.layers\.(\d+)\.(.+)"),
@@ -151,16 +148,7 @@ def _stacked(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _text_config(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_JSON + 1)
-        config = json.loads(content) if len(content) <= _MAX_JSON else None
-    except OSError as error:
-        raise ModelFileError.unreadable(path, error) from None
-    except (ValueError, RecursionError):
-        config = None
-    if not isinstance(config, dict):
-        raise ModelFileError(f"{path.name} is damaged.", remedy=_COPY_AGAIN)
+    config = read_object(path)
     inner = config.get("text_config")
     return inner if isinstance(inner, dict) else config
 
