@@ -1,0 +1,100 @@
+"""The catalogue's figures of memory: sizes, bandwidth, and the largest free γ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from specviz.figures.figure import Figure
+from specviz.figures.formulas import (
+    bytes_shared,
+    free_ends,
+    free_numbers,
+    share_of,
+    step_cost_caveat,
+)
+from specviz.figures.roofline import FREE
+from specviz.record.numbers import COUNT, GAMMA, PERCENT, SIZE
+
+if TYPE_CHECKING:
+    from specviz.figures.metrics import Metrics
+    from specviz.figures.roofline import Pass, Roofline
+
+
+def _share(
+    name: str, label: str, formula: str, remark: str, part: Callable[[Roofline], Pass | None]
+) -> Figure:
+    """Return the figure for the share of the bandwidth that one kind of pass reaches."""
+
+    def made(m: Metrics) -> Pass | None:
+        return m.roofline and part(m.roofline)
+
+    return Figure(
+        id=name,
+        label=label,
+        quantity=PERCENT,
+        better="higher",
+        formula=formula,
+        remark=remark,
+        numbers=lambda m: bytes_shared(m, made(m)),
+        note=lambda m: share_of(made(m)),
+    )
+
+
+MEMORY = (
+    Figure(
+        id="parameters",
+        label="parameters, target",
+        short="parameters",
+        quantity=COUNT,
+        formula="parameters of the target at its simulated size",
+        remark="It is empty without a simulated size",
+    ),
+    Figure(
+        id="step_bytes",
+        label="bytes per step",
+        short="step",
+        quantity=SIZE,
+        formula="bytes that the target reads per step: its weights, and the keys and values of "
+        "the context",
+        remark="An input embedding that is not tied to the output head counts as one row",
+    ),
+    _share(
+        "bandwidth_share",
+        "bandwidth, target step",
+        "bytes per step / (target step time · memory bandwidth measured by a plain sum)",
+        "If the share is well below 100 %, the target alone could be faster here, so the speedup "
+        "is overstated. If it is above 100 %, bytes come from the processor's caches, not from "
+        "memory",
+        lambda found: found.target,
+    ),
+    _share(
+        "draft_bandwidth_share",
+        "bandwidth, draft step",
+        "bytes of a draft step / (draft step time · memory bandwidth measured by a plain sum)",
+        "The draft step is the mean step of a draft phase",
+        lambda found: found.draft,
+    ),
+    _share(
+        "verify_bandwidth_share",
+        "bandwidth, verification",
+        "bytes of a target step / (time to verify γ + 1 tokens · memory bandwidth measured by a "
+        "plain sum)",
+        "A pass reads the weights once, regardless of how many tokens it verifies",
+        lambda found: found.verification,
+    ),
+    Figure(
+        id="free_gamma",
+        label="free γ",
+        short="free γ",
+        quantity=GAMMA,
+        better="higher",
+        formula=f"largest γ up to which v ≤ {FREE:g}",
+        remark="While memory bandwidth limits a pass, more tokens cost no more time. The value is "
+        f"0 if v exceeds {FREE:g} already at γ = 1, and unknown if its interval covers more than "
+        "half of these γ. v comes from the step costs, which cover γ up to 16",
+        numbers=free_numbers,
+        caveat=step_cost_caveat,
+        note=free_ends,
+    ),
+)
