@@ -9,8 +9,6 @@ a test compares with this catalogue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from specviz.figures.arithmetic import known_sum
 from specviz.figures.figure import TIMES_THE_TARGET, Figure
 from specviz.figures.formulas import (
@@ -46,9 +44,6 @@ from specviz.record.numbers import (
     STEPS,
     TOKENS,
 )
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CATALOGUE", "TIMES_THE_TARGET", "Figure", "titled"]
 
