@@ -1,6 +1,6 @@
 """The training loop: stages, two optimisers, exactly resumable checkpoints and a log.
 
-The caller passes the objective, which maps a model and a batch to a loss, and the evaluation.
+The caller passes the loss of a step, which draws the batch of that step, and the evaluation.
 """
 
 from __future__ import annotations
@@ -11,58 +11,89 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
-from specviz.training.corpus import TokenStream, draw_batch
-from specviz.training.recipe import Schedule, Stage
+from specviz.errors import TrainingError
 
-Objective = Callable[[nn.Module, torch.Tensor, float], torch.Tensor]
-Evaluation = Callable[[nn.Module], dict[str, float]]
+StepLoss = Callable[[int, float], torch.Tensor]
+"""The loss of a step, given its number and the share of the training that is done."""
+Evaluation = Callable[[nn.Module], dict[str, Any]]
 
 _EVALUATE_EVERY = 100
 
 
+class Pace(Protocol):
+    """The learning rates and their schedule: warm-up, plateau, linear decay to zero."""
+
+    @property
+    def total_steps(self) -> int: ...
+    @property
+    def warmup_steps(self) -> int: ...
+    @property
+    def decay_share(self) -> float: ...
+    @property
+    def matrix_rate(self) -> float: ...  # Muon, for the matrices inside the layers
+    @property
+    def vector_rate(self) -> float: ...  # AdamW, for everything else
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
-    """The device, seed and output folder of a training run."""
+    """Where a training run keeps its checkpoint, and what it keeps besides.
 
-    device: torch.device
-    seed: int
+    ``best_by``: the figure of the evaluation by which the best weights so far are kept; empty to
+    keep none.
+    """
+
     folder: Path
-    checkpoint_seconds: float = 180.0
+    checkpoint_seconds: float = 50.0
+    evaluate_every: int = _EVALUATE_EVERY
+    best_by: str = ""
 
 
 def train(
     model: nn.Module,
-    objective: Objective,
+    step_loss: StepLoss,
     evaluation: Evaluation,
-    streams: dict[str, TokenStream],
-    schedule: Schedule,
+    pace: Pace,
     setup: TrainingSetup,
-) -> None:
-    """Train the model in place, resuming from the folder's checkpoint if there is one."""
+) -> Iterator[dict[str, Any]]:
+    """Train the model in place, and yield a row of figures after each step.
+
+    It goes on from the folder's checkpoint if there is one. A caller that stops, or an error, loses
+    no step; a killed process loses what came after the last checkpoint.
+    """
     setup.folder.mkdir(parents=True, exist_ok=True)
-    optimisers = _make_optimisers(model, schedule)
+    optimisers = _make_optimisers(model, pace)
     checkpoint = setup.folder / "checkpoint.pt"
-    first = _resume(checkpoint, model, optimisers) if checkpoint.exists() else 0
-    saved = time.monotonic()
-    for step, stage in _steps(schedule, first):
-        started = time.monotonic()
-        progress = step / schedule.total_steps
-        rate = _rate(schedule, step)
-        batch = draw_batch(streams, stage, setup.seed, step).to(setup.device)
-        loss = _optimise(model, objective, optimisers, batch, rate, progress)
-        done = step + 1
-        row = {"step": done, "loss": round(loss, 4), "rate": round(rate, 4)}
-        row["tokens_per_second"] = round(batch.numel() / (time.monotonic() - started))
-        if done % _EVALUATE_EVERY == 0 or done == schedule.total_steps:
-            row |= evaluation(model)
-        _log(setup.folder / "log.jsonl", row)
-        if time.monotonic() - saved >= setup.checkpoint_seconds or done == schedule.total_steps:
-            _save(checkpoint, model, optimisers, done)
-            saved = time.monotonic()
+    state = _resume(checkpoint, model, optimisers) if checkpoint.exists() else _State()
+    done = state.step
+    saved, whole = time.monotonic(), True  # whether the weights are those after a whole step
+    try:
+        while done < pace.total_steps:
+            started, whole = time.monotonic(), False
+            loss = _optimise(
+                model, step_loss, optimisers, _rate(pace, done), done, done / pace.total_steps
+            )
+            done, whole = done + 1, True
+            row: dict[str, Any] = {"step": done, "loss": round(loss, 4)}
+            row["seconds"] = round(time.monotonic() - started, 4)
+            if done % setup.evaluate_every == 0 or done == pace.total_steps:
+                row |= evaluation(model)
+            _log(setup.folder / "log.jsonl", row)
+            if setup.best_by in row and row[setup.best_by] > state.best:
+                state.best = row[setup.best_by]
+                _write(setup.folder / "best.pt", {"step": done, "model": model.state_dict()})
+            if time.monotonic() - saved >= setup.checkpoint_seconds:
+                _save(checkpoint, model, optimisers, done, state.best)
+                saved = time.monotonic()
+            yield row
+    finally:
+        if whole and done > state.step:
+            _save(checkpoint, model, optimisers, done, state.best)
 
 
 def autocast(device: torch.device) -> torch.autocast:
@@ -70,24 +101,18 @@ def autocast(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type in ("cuda", "cpu"))
 
 
-def _steps(schedule: Schedule, first: int) -> Iterator[tuple[int, Stage]]:
-    step = 0
-    for stage in schedule.stages:
-        for _ in range(stage.steps):
-            if step >= first:
-                yield step, stage
-            step += 1
-
-
-def _rate(schedule: Schedule, step: int) -> float:
+def _rate(schedule: Pace, step: int) -> float:
     """Return the factor of the learning rate at this step, from 0 to 1."""
     warmup = min(1.0, (step + 1) / schedule.warmup_steps)
     left = (schedule.total_steps - step) / schedule.total_steps
     return min(warmup, 1.0, left / schedule.decay_share)
 
 
-def _make_optimisers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "layers." in name]
+def _make_optimisers(model: nn.Module, schedule: Pace) -> list[torch.optim.Optimizer]:
+    matrices = [
+        p for name, p in model.named_parameters()
+        if p.ndim == 2 and "embed" not in name and "head" not in name
+    ]  # fmt: skip
     inner = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in inner]
     muon = torch.optim.Muon(
@@ -104,14 +129,14 @@ def _make_optimisers(model: nn.Module, schedule: Schedule) -> list[torch.optim.O
 
 def _optimise(
     model: nn.Module,
-    objective: Objective,
+    step_loss: StepLoss,
     optimisers: list[torch.optim.Optimizer],
-    batch: torch.Tensor,
     rate: float,
+    step: int,
     progress: float,
 ) -> float:
     model.train()
-    loss = objective(model, batch, progress)
+    loss = step_loss(step, progress)
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimiser in optimisers:
@@ -122,26 +147,48 @@ def _optimise(
     return float(loss.detach())
 
 
-def _save(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer], step: int) -> None:
-    """Save the checkpoint atomically, so that an interrupted save keeps the previous one."""
+@dataclass(slots=True)
+class _State:
+    """The step of a checkpoint, and the best figure so far."""
+
+    step: int = 0
+    best: float = float("-inf")
+
+
+def _save(
+    path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer], step: int, best: float
+) -> None:
     state = {
         "step": step,
+        "best": best,
         "model": model.state_dict(),
         "optimisers": [optimiser.state_dict() for optimiser in optimisers],
     }
+    _write(path, state)
+
+
+def _write(path: Path, state: dict[str, Any]) -> None:
+    """Save atomically, so that an interrupted save keeps the previous file."""
     partial = path.with_suffix(".partial")
-    torch.save(state, partial)
-    os.replace(partial, path)
+    try:
+        torch.save(state, partial)
+        os.replace(partial, path)
+    except (OSError, RuntimeError) as error:
+        partial.unlink(missing_ok=True)
+        raise TrainingError(
+            f"{path.name} cannot be written: {str(error).splitlines()[0][:200]}.",
+            remedy="Free some space; the last checkpoint is kept.",
+        ) from None
 
 
-def _resume(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> int:
+def _resume(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> _State:
     state = torch.load(path, weights_only=True)
     model.load_state_dict(state["model"])
     for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)
-    return int(state["step"])
+    return _State(int(state["step"]), float(state.get("best", float("-inf"))))
 
 
-def _log(path: Path, row: dict[str, float]) -> None:
+def _log(path: Path, row: dict[str, Any]) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")

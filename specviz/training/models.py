@@ -16,6 +16,9 @@ from specviz.training.corpus import END_OF_TEXT, TokenStream, stream_of
 from specviz.training.loop import autocast
 from specviz.training.recipe import CONTEXT_LENGTH, HEAD_WIDTH, OwnText
 
+Objective = Callable[[nn.Module, torch.Tensor, float], torch.Tensor]
+"""The loss of a batch, given the share of the training that is done."""
+
 
 def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -> LlamaForCausalLM:
     torch.manual_seed(seed)
@@ -74,7 +77,7 @@ def next_token_loss(model: nn.Module, batch: torch.Tensor, progress: float) -> t
 
 def distillation_loss(
     target: nn.Module,
-) -> Callable[[nn.Module, torch.Tensor, float], torch.Tensor]:
+) -> Objective:
     """Return the draft's objective: KL divergence first, then total variation distance.
 
     The expected acceptance is Σ min(draft, target) = 1 - distance (Leviathan et al. 2023,

@@ -5,7 +5,7 @@ Stages that an earlier call finished are not repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,17 +13,18 @@ import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from specviz.training.corpus import Source, TokenStream, encode_documents
+from specviz.training.corpus import Source, TokenStream, draw_batch, encode_documents
 from specviz.training.evaluate import agreement, held_out_loss
-from specviz.training.loop import TrainingSetup, train
+from specviz.training.loop import StepLoss, TrainingSetup, train
 from specviz.training.models import (
+    Objective,
     build,
     distillation_loss,
     next_token_loss,
     start_draft_from_target,
     write_own_text,
 )
-from specviz.training.recipe import OWN_TEXT, Recipe
+from specviz.training.recipe import OWN_TEXT, Recipe, Schedule
 from specviz.training.tokenizer import as_transformers, train_tokenizer
 
 _QUICK_TOKENS = 16_384  # held-out tokens evaluated during training
@@ -90,12 +91,12 @@ def _target(
     recipe: Recipe, streams: Streams, tokenizer: Tokenizer, out: Path, device: torch.device
 ) -> LlamaForCausalLM:
     model = build(recipe.target, tokenizer, recipe.seed, device)
-    setup = TrainingSetup(device=device, seed=recipe.seed, folder=out / "target")
 
     def quick(model: torch.nn.Module) -> dict[str, float]:
         return {"held_out_loss": round(held_out_loss(model, streams.reference, _QUICK_TOKENS), 4)}
 
-    train(model, next_token_loss, quick, streams.training, recipe.target_schedule, setup)
+    loss = _losses(model, next_token_loss, streams, recipe.target_schedule, recipe.seed, device)
+    _finish(train(model, loss, quick, recipe.target_schedule, TrainingSetup(folder=out / "target")))
     return model
 
 
@@ -121,11 +122,33 @@ def _draft(
 ) -> LlamaForCausalLM:
     model = build(recipe.draft, tokenizer, recipe.seed + 1, device)
     start_draft_from_target(model, target)
-    setup = TrainingSetup(device=device, seed=recipe.seed + 1, folder=out / "draft")
 
     def quick(model: torch.nn.Module) -> dict[str, float]:
         return agreement(model, target, streams.reference, _QUICK_TOKENS).rows()
 
-    objective = distillation_loss(target)
-    train(model, objective, quick, streams.training, recipe.draft_schedule, setup)
+    schedule = recipe.draft_schedule
+    loss = _losses(model, distillation_loss(target), streams, schedule, recipe.seed + 1, device)
+    _finish(train(model, loss, quick, schedule, TrainingSetup(folder=out / "draft")))
     return model
+
+
+def _losses(
+    model: LlamaForCausalLM,
+    objective: Objective,
+    streams: Streams,
+    schedule: Schedule,
+    seed: int,
+    device: torch.device,
+) -> StepLoss:
+    """Return the loss of a step, whose batch depends only on (seed, step)."""
+
+    def loss(step: int, progress: float) -> torch.Tensor:
+        batch = draw_batch(streams.training, schedule.stage_at(step), seed, step)
+        return objective(model, batch.to(device), progress)
+
+    return loss
+
+
+def _finish(steps: Iterator[object]) -> None:
+    for _ in steps:
+        pass

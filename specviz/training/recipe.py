@@ -34,6 +34,14 @@ class Schedule:
     def total_steps(self) -> int:
         return sum(stage.steps for stage in self.stages)
 
+    def stage_at(self, step: int) -> Stage:
+        """Return the stage of a step, counted from 0."""
+        for stage in self.stages:
+            if step < stage.steps:
+                return stage
+            step -= stage.steps
+        raise IndexError("the schedule has fewer steps")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnText:

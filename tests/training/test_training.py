@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from specviz.record.trace import RunConfig
 from specviz.training import __main__ as command
 from specviz.training.corpus import draw_batch, encode_documents, read_sources
 from specviz.training.evaluate import agreement, held_out_loss
-from specviz.training.loop import TrainingSetup, train
+from specviz.training.loop import StepLoss, TrainingSetup, train
 from specviz.training.models import build, next_token_loss
 from specviz.training.recipe import MINIATURE, Schedule, Stage
 from specviz.training.tokenizer import train_tokenizer
@@ -79,26 +80,40 @@ def test_resumed_training_equals_uninterrupted_training(corpus: Path, tmp_path: 
     sources = read_sources(corpus)
     tokenizer = train_tokenizer(sources["tinystories"].training, 300)
     streams = {"tinystories": encode_documents(tokenizer, sources["tinystories"].training)}
-    cpu = torch.device("cpu")
+    schedule = _tiny_schedule(12)
     left = 7
 
-    def cut_short(model: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise _PowerCutError
-        return next_token_loss(model, batch, progress)
+    def loss_of(model: nn.Module) -> StepLoss:
+        def loss(step: int, progress: float) -> torch.Tensor:
+            return next_token_loss(
+                model, draw_batch(streams, schedule.stages[0], 0, step), progress
+            )
 
-    def run(name: str, objective: object) -> nn.Module:
-        model = build(MINIATURE.target, tokenizer, 0, cpu)
-        setup = TrainingSetup(device=cpu, seed=0, folder=tmp_path / name, checkpoint_seconds=0.0)
-        train(model, objective, lambda _: {}, streams, _tiny_schedule(12), setup)  # type: ignore[arg-type]
+        return loss
+
+    def cut_short(model: nn.Module) -> StepLoss:
+        whole = loss_of(model)
+
+        def loss(step: int, progress: float) -> torch.Tensor:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise _PowerCutError
+            return whole(step, progress)
+
+        return loss
+
+    def run(name: str, losses: Callable[[nn.Module], StepLoss]) -> nn.Module:
+        model = build(MINIATURE.target, tokenizer, 0, torch.device("cpu"))
+        setup = TrainingSetup(folder=tmp_path / name, checkpoint_seconds=0.0)
+        for _ in train(model, losses(model), lambda _: {}, schedule, setup):
+            pass
         return model
 
-    whole = run("whole", next_token_loss)
+    whole = run("whole", loss_of)
     with pytest.raises(_PowerCutError):
         run("cut", cut_short)
-    resumed = run("cut", next_token_loss)
+    resumed = run("cut", loss_of)
     assert len(_log(tmp_path / "cut")) == 12
     for ours, theirs in zip(resumed.parameters(), whole.parameters(), strict=True):
         assert torch.equal(ours, theirs)

@@ -1,0 +1,68 @@
+"""The interface of drafts in training: one class for each kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from specviz.training.drafts.losses import Learned
+from specviz.training.drafts.stored_states import Window
+
+
+class Draft(nn.Module, ABC):
+    """A draft whose parameters are trained; ``kept`` are the token ids that it can propose."""
+
+    kept: torch.Tensor
+    places: tuple[int, ...] = ()  # the target's hidden states that it reads, besides the last
+
+    def keep(self, kept: torch.Tensor, vocabulary: int) -> None:
+        self.register_buffer("kept", kept)
+        index = torch.full((vocabulary,), -1)
+        index[kept] = torch.arange(len(kept))
+        self._index = index  # of a token among the kept ones; -1 if it is not kept
+
+    def index(self, ids: torch.Tensor) -> torch.Tensor:
+        return self._index[ids]
+
+    @abstractmethod
+    def learn(self, window: Window, overlap: float) -> Learned:
+        """Return the loss of a batch; ``overlap`` is the weight of the overlap in it."""
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Write the weights in half precision, as a folder that loads as any other draft."""
+
+
+def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: each.detach().half() for name, each in tensors.items()}
+
+
+def shifted(values: torch.Tensor, positions: int) -> list[torch.Tensor]:
+    """Return by position the values `[text, row, …]` at the token that precedes the candidate.
+
+    Row t proposes the token t + 2 + position; the target's state at the token before it predicts
+    the same token.
+    """
+    rows = values.shape[1] - positions
+    return [values[:, 1 + number : 1 + number + rows] for number in range(positions)]
+
+
+def target_probs(window: Window, output: torch.Tensor) -> torch.Tensor:
+    """Return the target's probabilities of some tokens, `[text, token, kept]`.
+
+    ``output``: the rows of the target's output matrix for these tokens.
+    """
+    return (window.final @ output.T - window.log_sum[..., None]).exp()
+
+
+def rotation_keys(config: Any) -> dict[str, Any]:
+    """Return the target's rotation as keys that all readers of heads know."""
+    stated = dict(getattr(config, "rope_parameters", None) or {})
+    theta = stated.pop("rope_theta", None) or getattr(config, "rope_theta", 10_000.0)
+    kind = stated.get("rope_type", "default")
+    return {"rope_theta": theta} | ({} if kind == "default" else {"rope_scaling": stated})

@@ -1,0 +1,215 @@
+"""Train a draft: the target writes texts, its hidden states are stored, and the draft learns.
+
+Everything is kept in one folder, and every part goes on where it was interrupted:
+
+* ``plan.json``: the plan and the target, to refuse another;
+* ``texts-*.safetensors``, ``states-*.safetensors``: by batch;
+* ``checkpoint.pt``, ``best.pt``, ``log.jsonl``: of the training;
+* ``draft/``: the best draft so far.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from specviz.engine import Pair
+from specviz.errors import TrainingError
+from specviz.store.files import write_file
+from specviz.training.drafts.batched_target import BatchedTarget
+from specviz.training.drafts.draft import Draft
+from specviz.training.drafts.eagle3 import Eagle3Draft
+from specviz.training.drafts.losses import Learned
+from specviz.training.drafts.medusa import MedusaDraft
+from specviz.training.drafts.plan import TrainingPlan
+from specviz.training.drafts.progress import Progress, TextFigures, Trained, TrainedDraft
+from specviz.training.drafts.small import SmallDraft
+from specviz.training.drafts.stored_states import StoredStates, store_states
+from specviz.training.drafts.target_weights import TargetWeights
+from specviz.training.drafts.written_texts import WrittenTexts, collect, read_texts
+from specviz.training.loop import TrainingSetup, train
+
+_WARMUP = 20  # steps
+_DECAY = 0.6  # share of the steps
+_EVALUATED = 64  # held-out texts
+_BEST_BY = "expected"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    total_steps: int
+    matrix_rate: float
+    vector_rate: float
+    warmup_steps: int = _WARMUP
+    decay_share: float = _DECAY
+
+
+def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Iterator[Progress]:
+    """Carry the training out, or on; yield what is reached.
+
+    Raises:
+        TrainingError: The folder belongs to another plan or target, or cannot be written.
+    """
+    weights = TargetWeights.of(pair)
+    keep_plan(pair, plan, folder)
+    longest = min(plan.texts.longest, pair.max_context or plan.texts.longest)
+    target = BatchedTarget(weights.lean, pair.vocabulary, longest)
+    yield from collect(pair, target, plan.texts, folder)
+    texts = read_texts(plan.texts, folder)
+    kept, covered = kept_tokens(texts, plan.vocabulary, weights.vocabulary)
+    yield TextFigures(
+        texts=len(texts.texts),
+        tokens=texts.tokens,
+        ended=texts.ended,
+        repetition=texts.repetition(),
+        repeated=texts.repeated,
+        covered=covered,
+    )
+    torch.manual_seed(plan.seed)
+    draft = make_draft(pair, weights, plan, kept)
+    yield from store_states(target, texts, draft.places, folder)
+    yield from _learn(draft, plan, texts, folder)
+
+
+def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torch.Tensor) -> Draft:
+    """Return the draft that the plan names, with the weights it begins with."""
+    match plan.kind:
+        case "eagle3":
+            places = read_places(len(target.layers))
+            return Eagle3Draft(target, places, kept, plan.positions)
+        case "medusa":
+            return MedusaDraft(target, kept, plan.positions)
+        case "small":
+            return SmallDraft(pair, target, plan.layers, plan.positions)
+
+
+def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
+    """Write the plan into the folder; refuse a folder of another plan or another target."""
+    own = json.loads(json.dumps({"target": pair.info.target.weights_sha256, **asdict(plan)}))
+    path = folder / "plan.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    except OSError as error:
+        raise TrainingError(
+            f"{folder.name} cannot be used: {error.strerror}.", remedy="Choose another folder."
+        ) from None
+    except ValueError:
+        raise TrainingError(
+            f"{path.name} of {folder.name} is damaged.", remedy="Choose another folder."
+        ) from None
+    if found is None:
+        write_file(path, json.dumps(own, indent=2) + "\n")
+    elif found.get("target") != own["target"]:
+        raise TrainingError(
+            f"{folder.name} has the texts of another target, or its files have changed.",
+            remedy="Choose another folder for this target.",
+        )
+    elif changed := [name for name in own if name != "steps" and found.get(name) != own[name]]:
+        raise TrainingError(
+            f"{folder.name} was begun with another {changed[0]}.",
+            remedy="Give the same settings to go on, or choose another folder.",
+        )
+
+
+def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch.Tensor, float]:
+    """Return the ids that the draft can propose, ascending, and their share of what was written."""
+    written = torch.cat([each.ids[each.written] for each in texts.texts]).long()
+    often = torch.bincount(written, minlength=vocabulary)
+    if not 0 < count < vocabulary:
+        return torch.arange(vocabulary), 1.0
+    kept = often.sort(descending=True, stable=True).indices[:count].sort().values
+    return kept, float(often[kept].sum() / often.sum().clamp(min=1))
+
+
+def read_places(layers: int) -> tuple[int, int, int]:
+    """Return the layers whose inputs an EAGLE-3 head reads, as its authors choose them."""
+    if layers < 3:
+        raise TrainingError(
+            f"The target has {layers} layers, and an EAGLE-3 head reads three.",
+            remedy="Train Medusa heads.",
+        )
+    low, middle, high = 2, layers // 2, layers - 3
+    return (low, middle, high) if low < middle < high else (layers - 3, layers - 2, layers - 1)
+
+
+def _learn(
+    draft: Draft, plan: TrainingPlan, texts: WrittenTexts, folder: Path
+) -> Iterator[Progress]:
+    training, held_out = ([texts.texts[i] for i in part] for part in texts.parts)
+    source = StoredStates(training, folder, plan.length)
+    check = StoredStates((held_out or training)[:_EVALUATED], folder, plan.length)
+
+    def loss(step: int, progress: float) -> torch.Tensor:
+        window = source.draw(plan.batch, (plan.seed, step))
+        later = (progress - plan.overlap_from) / max(1e-9, 1 - plan.overlap_from)
+        return draft.learn(window, min(1.0, max(0.0, later))).loss
+
+    pace = _Pace(plan.steps, matrix_rate=plan.rate, vector_rate=plan.rate)
+    setup = TrainingSetup(folder=folder, best_by=_BEST_BY)
+    best = float("-inf")
+    for row in train(draft, loss, partial(_evaluate, check, plan.batch), pace, setup):
+        figures = _figures(row)
+        is_best = figures["expected"] > best if "accepted" in row else False
+        best = max(best, figures["expected"])
+        yield Trained(
+            step=row["step"],
+            planned=plan.steps,
+            loss=row["loss"],
+            seconds=row["seconds"],
+            best=is_best,
+            **figures,
+        )
+    yield _finish(draft, folder, check, plan)
+
+
+def _figures(row: dict[str, Any]) -> dict[str, Any]:
+    accepted, agreeing = (tuple(row.get(name, ())) for name in ("accepted", "agreeing"))
+    return {"accepted": accepted, "agreeing": agreeing, "expected": row.get(_BEST_BY, 0.0)}
+
+
+@torch.no_grad()
+def _evaluate(check: StoredStates, batch: int, draft: nn.Module) -> dict[str, Any]:
+    assert isinstance(draft, Draft)
+    draft.eval()
+    found: list[Learned] = [draft.learn(window, 0.0) for window in check.all(batch)]
+    places = torch.stack([each.places for each in found]).sum(0).clamp(min=1)
+    accepted, agreeing = (
+        (torch.stack([getattr(each, name) for each in found]).sum(0) / places).tolist()
+        for name in ("accepted", "agreeing")
+    )
+    return {
+        "accepted": [round(each, 4) for each in accepted],
+        "agreeing": [round(each, 4) for each in agreeing],
+        _BEST_BY: round(expected_accepted(accepted), 4),
+    }
+
+
+def expected_accepted(by_position: Sequence[float]) -> float:
+    """Return the expected number of accepted candidates, if positions are independent."""
+    total, reached = 0.0, 1.0
+    for each in by_position:
+        reached *= each
+        total += reached
+    return total
+
+
+def _finish(draft: Draft, folder: Path, check: StoredStates, plan: TrainingPlan) -> TrainedDraft:
+    """Write the best draft as a folder that loads as any other head."""
+    saved = folder / "best.pt"
+    step = plan.steps
+    if saved.exists():
+        state = torch.load(saved, weights_only=True)
+        draft.load_state_dict(state["model"])
+        step = int(state["step"])
+    figures = _figures(_evaluate(check, plan.batch, draft))
+    made = folder / "draft"
+    draft.write(made)
+    return TrainedDraft(folder=str(made), step=step, **figures)

@@ -1,0 +1,64 @@
+"""The loss of a draft, and how much of it the target would accept.
+
+The target's probabilities are normalised over its whole vocabulary, so those of the tokens that a
+draft can propose add up to less than 1. First the loss is the cross-entropy; then it turns to the
+overlap Σ min(draft, target), the expected acceptance (Leviathan et al. 2023), whose gradient is
+poor for an untrained draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+_OVERLAP_WEIGHT = 4.0
+_DECAY = 0.9  # weight of a position relative to the one before it
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Learned:
+    """The loss of a batch, and by position the sums of what is accepted."""
+
+    loss: torch.Tensor
+    accepted: torch.Tensor  # [position]: sums of Σ min(draft, target)
+    agreeing: torch.Tensor  # [position]: places where both have the same likeliest token
+    places: torch.Tensor  # [position]: their number
+
+
+def learned(
+    draft_logs: Sequence[torch.Tensor],
+    target_probs: Sequence[torch.Tensor],
+    likeliest: Sequence[torch.Tensor],
+    counted: Sequence[torch.Tensor],
+    overlap: float,
+) -> Learned:
+    """Return the loss over all positions.
+
+    Args:
+        draft_logs: by position, log probabilities `[text, row, vocabulary]`.
+        target_probs: by position, the target's probabilities of the same tokens.
+        likeliest: by position, the draft's index of the target's likeliest token; -1 if the draft
+            cannot propose it.
+        counted: by position, which rows count.
+        overlap: weight of the overlap in the loss, from 0 to 1.
+    """
+    total, accepted, agreeing, places = torch.zeros(()), [], [], []
+    for number, logs in enumerate(draft_logs):
+        probs, rows = target_probs[number], counted[number]
+        count = rows.sum().clamp(min=1)
+        shared = torch.minimum(logs.exp(), probs).sum(-1)
+        entropy = -(probs * logs).sum(-1)
+        each = (1 - overlap) * entropy + overlap * _OVERLAP_WEIGHT * (1 - shared)
+        total = total + _DECAY**number * (each * rows).sum() / count
+        with torch.no_grad():
+            accepted.append((shared * rows).sum())
+            agreeing.append(((logs.argmax(-1) == likeliest[number]) & rows).sum())
+            places.append(rows.sum())
+    return Learned(
+        loss=total,
+        accepted=torch.stack(accepted),
+        agreeing=torch.stack(agreeing),
+        places=torch.stack(places),
+    )

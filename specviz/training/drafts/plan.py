@@ -1,0 +1,84 @@
+"""What is trained on which texts, as plain values that are stored beside the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.errors import ConfigError
+from specviz.record.limits import check_one_of
+
+DraftKind = Literal["eagle3", "medusa", "small"]
+KINDS: tuple[DraftKind, ...] = ("eagle3", "medusa", "small")
+
+
+def _between(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ConfigError(
+            f"{name} is {value}.", remedy=f"Give a whole number from {least} to {most:,}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPlan:
+    """The texts that the target writes.
+
+    Half of them are greedy, half are drawn at temperatures from 0.8 to 1. Without ``prompts`` the
+    target writes on its own: a chat model both sides of a conversation, another model from the
+    start of a text.
+    """
+
+    count: int = 1000
+    longest: int = 512  # tokens of a text, prompt included
+    turns: int = 3  # at most, in conversations that the target writes on its own
+    together: int = 64  # texts in one pass
+    seed: int = 0
+    prompts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _between("count", self.count, 8, 1_000_000)
+        _between("longest", self.longest, 16, 8192)
+        _between("turns", self.turns, 1, 8)
+        _between("together", self.together, 1, 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlan:
+    """A draft and its training.
+
+    ``vocabulary``: tokens that the draft can propose, the most frequent ones; 0 for all.
+    ``positions``: candidates in a row on which the loss is computed; from the second on, an EAGLE
+    head goes on from its own state. Medusa trains one head for each.
+    """
+
+    kind: DraftKind = "eagle3"
+    texts: TextPlan = TextPlan()
+    vocabulary: int = 4096
+    positions: int = 3
+    layers: int = 1  # of a small model
+    steps: int = 2000
+    batch: int = 8  # texts in one step
+    length: int = 256  # tokens of each
+    rate: float = 1e-3
+    overlap_from: float = 0.7  # share of the steps after which the loss turns to the overlap
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_one_of("kind", self.kind, KINDS)
+        _between("vocabulary", self.vocabulary, 0, 1_000_000)
+        _between("positions", self.positions, 1, 8)
+        _between("layers", self.layers, 1, 8)
+        _between("steps", self.steps, 1, 10_000_000)
+        _between("batch", self.batch, 1, 1024)
+        _between("length", self.length, 16, 8192)
+        if not 0 < self.rate < 1:
+            raise ConfigError(f"rate is {self.rate:g}.", remedy="Give a number between 0 and 1.")
+        if not 0 <= self.overlap_from <= 1:
+            raise ConfigError(
+                f"overlap_from is {self.overlap_from:g}.", remedy="Give a share from 0 to 1."
+            )
+
+    @property
+    def tokens(self) -> int:
+        """Return how many tokens all steps read."""
+        return self.steps * self.batch * self.length

@@ -1,0 +1,60 @@
+"""What a training reports while it runs, as plain values that cross a pipe; no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collecting:
+    """How far the collection of texts is."""
+
+    texts: int
+    planned: int
+    tokens: int  # written in this session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computing:
+    """How many texts' hidden states have been computed."""
+
+    texts: int
+    planned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """A step of the training; the acceptance is that on held-out texts, at some steps."""
+
+    step: int
+    planned: int
+    loss: float
+    seconds: float
+    accepted: tuple[float, ...] = ()  # by position, at temperature 1
+    agreeing: tuple[float, ...] = ()  # by position, at temperature 0
+    expected: float = 0.0  # accepted candidates of a round with as many as positions
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFigures:
+    texts: int
+    tokens: int  # that the target wrote
+    ended: float  # share of the texts
+    repetition: float  # share of runs of four tokens
+    repeated: int  # texts left out
+    covered: float  # share of the tokens that the draft can propose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedDraft:
+    """The result: a folder that loads as any other draft."""
+
+    folder: str
+    step: int
+    accepted: tuple[float, ...]
+    agreeing: tuple[float, ...]
+    expected: float
+
+
+Progress = Collecting | Computing | TextFigures | Trained | TrainedDraft

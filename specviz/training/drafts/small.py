@@ -1,0 +1,113 @@
+"""A small model in training: the target's embedding, last layers, norm and output.
+
+It has the target's whole vocabulary, because the formats of these families know no other.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from specviz.engine import Pair
+from specviz.engine.model.lean_weights import LeanLayer
+from specviz.engine.model.plain_llama import PlainConfig
+from specviz.training.drafts.draft import Draft
+from specviz.training.drafts.losses import Learned, learned
+from specviz.training.drafts.stored_states import Window
+from specviz.training.drafts.target_weights import TargetWeights, matrix_of
+
+
+class SmallDraft(Draft):
+    def __init__(self, pair: Pair, target: TargetWeights, layers: int, positions: int) -> None:
+        super().__init__()
+        self._target, self._tokenizer, self._positions = target, pair.tokenizer, positions
+        self.keep(torch.arange(target.vocabulary), target.vocabulary)
+        self.model = _model_of(pair, target, min(layers, len(target.layers)))
+
+    def learn(self, window: Window, overlap: float) -> Learned:
+        """Return the loss; a model's acceptance is the same at all positions."""
+        logits: torch.Tensor = self.model(window.ids, use_cache=False).logits
+        logs = logits[..., : self._target.vocabulary].log_softmax(-1)
+        own = window.final @ self._target.output.T
+        probs = (own - window.log_sum[..., None]).exp()
+        found = learned([logs], [probs], [self.index(window.best)], [window.written], overlap)
+        return Learned(
+            loss=found.loss,
+            accepted=found.accepted.expand(self._positions),
+            agreeing=found.agreeing.expand(self._positions),
+            places=found.places.expand(self._positions),
+        )
+
+    def write(self, folder: Path) -> None:
+        halves = {name: each.detach().half() for name, each in self.model.state_dict().items()}
+        if self.model.config.tie_word_embeddings:
+            del halves["lm_head.weight"]
+        self.model.save_pretrained(folder, state_dict=halves)
+        _save_tokenizer(self._tokenizer, folder)
+
+
+@torch.no_grad()
+def _model_of(pair: Pair, target: TargetWeights, layers: int) -> Any:
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    given = pair.target.config
+    config: Any = LlamaConfig(**vars(given)) if isinstance(given, PlainConfig) else None
+    config = copy.deepcopy(given) if config is None else config
+    config.num_hidden_layers = layers
+    if kinds := getattr(config, "layer_types", None):
+        config.layer_types = list(kinds)[-layers:]
+    model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    table = model.model.embed_tokens.weight
+    table.copy_(target.lean.embed(torch.arange(len(table))).float())
+    if not config.tie_word_embeddings:
+        model.lm_head.weight.copy_(matrix_of(target.lean.head))
+    model.model.norm.weight.copy_(target.lean.norm.weight)
+    for own, taken in zip(model.model.layers, target.layers[-layers:], strict=True):
+        _take_layer(own, taken)
+    return model.requires_grad_(True)
+
+
+def _take_layer(own: Any, taken: LeanLayer) -> None:
+    attention, inside = own.self_attn, own.mlp
+    _take(taken.qkv, attention.q_proj, attention.k_proj, attention.v_proj)
+    _take(taken.output, attention.o_proj)
+    _take(taken.gate_up, inside.gate_proj, inside.up_proj)
+    _take(taken.down, inside.down_proj)
+    norms = {
+        own.input_layernorm: taken.attention_norm,
+        own.post_attention_layernorm: taken.feed_forward_norm,
+    }
+    if taken.query_norm is not None and taken.key_norm is not None:
+        norms |= {attention.q_norm: taken.query_norm, attention.k_norm: taken.key_norm}
+    for norm, source in norms.items():
+        norm.weight.copy_(source.weight)
+
+
+def _take(product: Any, *layers: nn.Linear) -> None:
+    """Copy a joined product into the layers that it joins."""
+    sizes = [each.out_features for each in layers]
+    for layer, part in zip(layers, matrix_of(product).split(sizes), strict=True):
+        layer.weight.copy_(part)
+    if product.bias is not None:
+        for layer, part in zip(layers, product.bias.split(sizes), strict=True):
+            layer.bias.copy_(part)
+
+
+def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write the target's tokenizer beside the model."""
+    if hasattr(tokenizer, "save_pretrained"):
+        tokenizer.save_pretrained(folder)
+        return
+    from transformers import PreTrainedTokenizerFast
+
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer,
+        eos_token=tokenizer.eos_token,
+        pad_token=tokenizer.eos_token,
+        model_max_length=tokenizer.model_max_length,
+        clean_up_tokenization_spaces=False,
+    ).save_pretrained(folder)

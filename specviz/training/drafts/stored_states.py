@@ -1,0 +1,166 @@
+"""What a draft learns from: the target's hidden states along the texts it wrote.
+
+For each token: the states that a head reads, the state after the final norm, the logarithm of the
+sum of all exponentiated logits, and the likeliest next token. The target's probabilities of any
+tokens follow from the state and the logarithm, so no logits are stored. Files of states are
+numbered like those of the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from specviz.engine.model.step_capabilities import AFTER_NORM
+from specviz.errors import TrainingError
+from specviz.training.drafts.batched_target import BatchedTarget
+from specviz.training.drafts.numbered_files import NumberedFiles, OpenFile
+from specviz.training.drafts.progress import Computing
+from specviz.training.drafts.written_texts import Text, WrittenTexts
+
+_TOGETHER = 8  # texts in one pass
+_ROWS = 512  # tokens whose logits are computed at once
+_HALF_LIMIT = 65504.0
+VALUE_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Window:
+    """A batch of parts of texts, padded at their ends.
+
+    ``written[text, i]``: whether the target wrote the token *after* token i as an answer.
+    """
+
+    ids: torch.Tensor  # [text, token]
+    states: torch.Tensor  # [text, token, width of all places]
+    final: torch.Tensor  # [text, token, width]
+    log_sum: torch.Tensor  # [text, token]
+    best: torch.Tensor  # [text, token], the target's likeliest next token
+    written: torch.Tensor  # [text, token]
+
+
+def store_states(
+    target: BatchedTarget, texts: WrittenTexts, places: Sequence[int], folder: Path
+) -> Iterator[Computing]:
+    """Compute the missing files of states."""
+    files, done = NumberedFiles(folder, "states"), 0
+    for number in sorted({each.batch for each in texts.texts}):
+        batch = [each for each in texts.texts if each.batch == number]
+        if not files.has(number):
+            size = max(each.begin + len(each.ids) for each in batch)
+            made = _empty(size, target, places)
+            for first in range(0, len(batch), _TOGETHER):
+                _fill(made, batch[first : first + _TOGETHER], target, places)
+                yield Computing(texts=done + first, planned=len(texts.texts))
+            files.write(number, made)
+        done += len(batch)
+        yield Computing(texts=done, planned=len(texts.texts))
+
+
+class StoredStates:
+    """Draws batches. Which texts a step reads depends on the seed and the step alone."""
+
+    def __init__(self, texts: Sequence[Text], folder: Path, length: int) -> None:
+        useful = [each for each in texts if len(each.ids) > 2 and each.written.any()]
+        if not useful:
+            raise TrainingError(
+                "The target wrote no text to learn from.",
+                remedy="Collect more or longer texts.",
+            )
+        self._texts, self._length = useful, length
+        self._files, self._open = NumberedFiles(folder, "states"), dict[int, OpenFile]()
+        sizes = np.array([int(each.written.sum()) for each in useful], np.float64)
+        self._shares = sizes / sizes.sum()
+
+    def draw(self, count: int, seed: Sequence[int]) -> Window:
+        """Return parts of texts, each with a chance in proportion to what was written in it."""
+        random = np.random.default_rng(list(seed))
+        chosen = random.choice(len(self._texts), count, p=self._shares)
+        return self._window([(self._texts[i], self._begin(self._texts[i], random)) for i in chosen])
+
+    def all(self, count: int) -> Iterator[Window]:
+        """Yield the beginnings of all texts, ``count`` at a time."""
+        for first in range(0, len(self._texts), count):
+            yield self._window([(each, 0) for each in self._texts[first : first + count]])
+
+    def _begin(self, text: Text, random: np.random.Generator) -> int:
+        """Return where a part begins that contains written tokens."""
+        spare = len(text.ids) - self._length
+        if spare <= 0:
+            return 0
+        first = int(text.written.nonzero()[0])
+        return int(random.integers(0, spare + 1)) if first < self._length else min(spare, first)
+
+    def _window(self, parts: Sequence[tuple[Text, int]]) -> Window:
+        length = max(min(self._length, len(text.ids) - begin) for text, begin in parts)
+        rows = [self._part(text, begin, length) for text, begin in parts]
+        names = ("ids", "states", "final", "log_sum", "best", "written")
+        columns = [torch.stack(each) for each in zip(*rows, strict=True)]
+        return Window(**dict(zip(names, columns, strict=True)))
+
+    def _part(self, text: Text, begin: int, length: int) -> tuple[torch.Tensor, ...]:
+        end = min(len(text.ids), begin + length)
+        file = self._open.get(text.batch) or self._files.open(text.batch)
+        self._open[text.batch] = file
+        states, final, log_sum, best = (
+            file.rows(name, text.begin + begin, text.begin + end)
+            for name in ("states", "final", "log_sum", "best")
+        )
+        after = torch.zeros(end - begin, dtype=torch.bool)
+        known = text.written[begin + 1 : end + 1]
+        after[: len(known)] = known
+        ids = text.ids[begin:end].long()
+        values = (ids, states.float(), final.float(), log_sum, best.long(), after)
+        return tuple(_padded(each, length) for each in values)
+
+
+def state_bytes(width: int, places: int) -> int:
+    """Return the bytes on disk for each token."""
+    return VALUE_BYTES * width * (places + 1) + 8
+
+
+def _empty(size: int, target: BatchedTarget, places: Sequence[int]) -> dict[str, torch.Tensor]:
+    width = int(target.weights.norm.weight.shape[0])
+    return {
+        "states": torch.zeros(size, width * len(places), dtype=torch.float16),
+        "final": torch.zeros(size, width, dtype=torch.float16),
+        "log_sum": torch.zeros(size),
+        "best": torch.zeros(size, dtype=torch.int32),
+    }
+
+
+@torch.inference_mode()
+def _fill(
+    made: dict[str, torch.Tensor],
+    texts: Sequence[Text],
+    target: BatchedTarget,
+    places: Sequence[int],
+) -> None:
+    ids = torch.nn.utils.rnn.pad_sequence([each.ids.long() for each in texts], batch_first=True)
+    states = target.states(ids.to(target.device), (*places, AFTER_NORM)).cpu()
+    for row, text in enumerate(texts):
+        own = states[row, : len(text.ids)]
+        if float(own.abs().max()) > _HALF_LIMIT:
+            raise TrainingError(
+                "The target's hidden states are too large for half precision.",
+                remedy="Choose another target.",
+            )
+        place = slice(text.begin, text.begin + len(text.ids))
+        made["states"][place] = own[:, :-1].flatten(1).half()
+        made["final"][place] = own[:, -1].half()
+        for begin in range(0, len(text.ids), _ROWS):
+            logits = target.logits(own[begin : begin + _ROWS, -1].to(target.device))
+            rows = slice(text.begin + begin, text.begin + begin + len(logits))
+            made["log_sum"][rows] = logits.logsumexp(-1).cpu()
+            made["best"][rows] = logits.argmax(-1).int().cpu()
+
+
+def _padded(values: torch.Tensor, length: int) -> torch.Tensor:
+    missing = length - len(values)
+    if not missing:
+        return values
+    return torch.cat([values, values.new_zeros(missing, *values.shape[1:])])

@@ -1,0 +1,287 @@
+"""The texts that the target writes, kept in a folder, one file for each batch.
+
+A text's batch, prompt, temperature and draws follow from the plan and its number. So an
+interrupted collection goes on with the first missing batch, and texts do not depend on when it was
+interrupted. A text belongs to the held-out part if the hash of its first tokens is low; texts with
+the same beginning are in the same part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from specviz.engine import Pair
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.chat_template import render_chat
+from specviz.errors import TrainingError
+from specviz.record.conversations import Conversation, Message
+from specviz.training.drafts.batched_target import BatchedTarget, Writing
+from specviz.training.drafts.numbered_files import NumberedFiles
+from specviz.training.drafts.plan import TextPlan
+from specviz.training.drafts.progress import Collecting
+
+HELD_OUT = 0.05  # share of the texts
+BATCH = 256  # texts of a file
+_OPENING = 8  # tokens by which texts are assigned to a part, beyond those that all texts share
+_QUESTION = 96  # tokens
+_PLACE = "specviz's place"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    ids: torch.Tensor  # int32
+    written: torch.Tensor  # bool: the tokens that the target wrote as answers
+    ended: bool
+    batch: int = 0  # the number of its file
+    begin: int = 0  # the place of its first token in the file
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenTexts:
+    """All texts of a folder, without repetitions."""
+
+    texts: tuple[Text, ...]
+    repeated: int
+
+    @property
+    def parts(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of the texts to train on and of those held out."""
+        shared = _shared_beginning(self.texts)
+        held_out = [_is_held_out(each.ids[shared:]) for each in self.texts]
+        numbers = range(len(self.texts))
+        return (
+            [i for i in numbers if not held_out[i]],
+            [i for i in numbers if held_out[i]],
+        )
+
+    @property
+    def tokens(self) -> int:
+        return sum(int(each.written.sum()) for each in self.texts)
+
+    @property
+    def ended(self) -> float:
+        """Return the share of the texts that the target ended itself."""
+        return sum(each.ended for each in self.texts) / max(1, len(self.texts))
+
+    def repetition(self, length: int = 4) -> float:
+        """Return the share of runs of ``length`` tokens that occurred earlier in their text."""
+        found = [_repeated_runs(each.ids[each.written].tolist(), length) for each in self.texts]
+        return sum(each[0] for each in found) / max(1, sum(each[1] for each in found))
+
+
+def collect(
+    pair: Pair, target: BatchedTarget, plan: TextPlan, folder: Path
+) -> Iterator[Collecting]:
+    """Let the target write the missing batches."""
+    files, writer, tokens = NumberedFiles(folder, "texts"), _Writer(pair, target, plan), 0
+    for number in range(-(-plan.count // BATCH)):
+        if files.has(number):
+            continue
+        first, last = number * BATCH, min((number + 1) * BATCH, plan.count)
+        texts = list[Text]()
+        for value in writer.batch(first, last):
+            if isinstance(value, Text):
+                texts.append(value)
+            else:
+                tokens = value
+                yield Collecting(texts=first, planned=plan.count, tokens=tokens)
+        files.write(number, _arrays(texts))
+        yield Collecting(texts=last, planned=plan.count, tokens=tokens)
+
+
+def read_texts(plan: TextPlan, folder: Path) -> WrittenTexts:
+    """Return the texts of a folder; a repetition of an earlier text is left out."""
+    files, kept, repeated = NumberedFiles(folder, "texts"), dict[tuple[int, ...], Text](), 0
+    for number in range(-(-plan.count // BATCH)):
+        for text in _texts(files.read(number), number):
+            key = tuple(text.ids.tolist())
+            repeated += key in kept
+            kept.setdefault(key, text)
+    return WrittenTexts(tuple(kept.values()), repeated)
+
+
+class _Writer:
+    def __init__(self, pair: Pair, target: BatchedTarget, plan: TextPlan) -> None:
+        self._pair, self._target, self._plan = pair, target, plan
+        self._longest = min(plan.longest, target.longest)
+        self._chat = bool(getattr(pair.tokenizer, "chat_template", None))
+        self._turns = _Turns.of(pair) if self._chat and not plan.prompts else None
+        self._written = 0
+
+    def batch(self, first: int, last: int) -> Iterator[Text | int]:
+        """Yield the number of tokens written in this session, and at the end the texts."""
+        growing = [_Growing(number, self._plan) for number in range(first, last)]
+        if self._turns is not None:
+            yield from self._converse(growing, self._turns)
+        elif self._plan.prompts:
+            for each in growing:
+                prompt = self._plan.prompts[each.number // 2 % len(self._plan.prompts)]
+                each.add(encode_prompt(self._pair, prompt, self._chat))
+            yield from self._answer(growing, 0)
+        else:
+            for each in growing:
+                each.add([min(self._pair.eos_ids, default=0)])
+            begun = [each.next_part(0, 1 + each.number % 12, 1.0) for each in growing]
+            yield from self._write(growing, begun)
+            yield from self._answer(growing, 1)
+        yield from (each.text for each in growing if any(each.written))
+
+    def _converse(self, going: list[_Growing], turns: _Turns) -> Iterator[int]:
+        """Let the target write both sides of conversations."""
+        for turn in range(self._plan.turns):
+            going = [each for each in going if each.turns > turn]
+            for each in going:
+                each.add(turns.begin if turn == 0 else turns.between, end=turn > 0)
+            going = [each for each in going if len(each.ids) + _QUESTION < self._longest]
+            asked = [each.next_part(2 * turn, _QUESTION, each.question_heat) for each in going]
+            yield from self._write(going, asked)
+            going = [each for each, part in zip(going, asked, strict=True) if part.ended]
+            for each in going:
+                each.add(turns.answer, end=True)
+            yield from self._answer(going, 2 * turn + 1)
+            going = [each for each in going if each.ended]
+
+    def _answer(self, growing: Sequence[_Growing], phase: int) -> Iterator[int]:
+        growing = [each for each in growing if len(each.ids) < self._longest]
+        parts = [
+            each.next_part(phase, self._longest - len(each.ids), each.heat) for each in growing
+        ]
+        yield from self._write(growing, parts, answers=True)
+
+    def _write(
+        self, growing: Sequence[_Growing], parts: Sequence[Writing], *, answers: bool = False
+    ) -> Iterator[int]:
+        before = self._written
+        if parts:
+            ends, together = self._pair.eos_ids, self._plan.together
+            for count in self._target.write(parts, ends, together):
+                self._written = before + count
+                yield self._written
+        for each, part in zip(growing, parts, strict=True):
+            each.add(part.new, written=answers)
+            each.ended = answers and part.ended
+
+
+@dataclass(slots=True, eq=False)
+class _Growing:
+    """A text that the target is writing; its number decides how."""
+
+    number: int
+    plan: TextPlan
+    ids: list[int] = field(default_factory=list[int])
+    written: list[bool] = field(default_factory=list[bool])
+    ended: bool = False
+
+    @property
+    def heat(self) -> float:
+        """Return the temperature of the answers: 0 for every other text."""
+        return 0.0 if self.number % 2 == 0 else 0.8 + 0.2 * float(self._drawn[0])
+
+    @property
+    def question_heat(self) -> float:
+        return 0.8 + 0.2 * float(self._drawn[1])
+
+    @property
+    def turns(self) -> int:
+        return 1 + int(self._drawn[2] * self.plan.turns)
+
+    @property
+    def _drawn(self) -> np.ndarray:
+        return np.random.default_rng([self.plan.seed, self.number]).random(3)
+
+    @property
+    def text(self) -> Text:
+        ids = torch.tensor(self.ids, dtype=torch.int32)
+        return Text(ids, torch.tensor(self.written), self.ended)
+
+    def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
+        """Add tokens; ``end``: they begin with the token that ends a turn, if it is missing."""
+        ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
+        self.ids += ids
+        self.written += [written] * len(ids)
+
+    def next_part(self, phase: int, most: int, temperature: float) -> Writing:
+        seed = (self.plan.seed, self.number, phase)
+        return Writing(ids=list(self.ids), most=most, temperature=temperature, seed=seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turns:
+    """What a chat template puts before a question, between question and answer, and after it."""
+
+    begin: list[int]
+    answer: list[int]
+    between: list[int]
+
+    @staticmethod
+    def of(pair: Pair) -> _Turns:
+        """Take the template apart by rendering it with marked messages."""
+        user, reply = (
+            Message(role="user", content=_PLACE),
+            Message(role="assistant", content=_PLACE),
+        )
+        once = _rendered(pair, ())
+        twice = _rendered(pair, (user, reply))
+        begin, answer = once.split(_PLACE, 1)
+        try:
+            first, middle, between, last = twice.split(_PLACE)
+        except ValueError:
+            raise TrainingError(
+                f"The chat template of {pair.info.target.name} changes the messages.",
+                remedy="Give prompts for the target to answer.",
+            ) from None
+        del first, middle, last
+
+        def ids(text: str) -> list[int]:
+            return list(pair.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        return _Turns(begin=ids(begin), answer=ids(answer), between=ids(between))
+
+
+def _rendered(pair: Pair, before: tuple[Message, ...]) -> str:
+    asked = Conversation(before=before, text=_PLACE)
+    return render_chat(pair.tokenizer, pair.info.target.name, asked.messages)
+
+
+def _arrays(texts: Sequence[Text]) -> dict[str, torch.Tensor]:
+    return {
+        "ids": torch.cat([each.ids for each in texts]),
+        "written": torch.cat([each.written for each in texts]),
+        "lengths": torch.tensor([len(each.ids) for each in texts]),
+        "ended": torch.tensor([each.ended for each in texts]),
+    }
+
+
+def _texts(tensors: Mapping[str, torch.Tensor], number: int) -> Iterator[Text]:
+    lengths = tensors["lengths"].tolist()
+    parts = zip(tensors["ids"].split(lengths), tensors["written"].split(lengths), strict=True)
+    begin = 0
+    for (ids, written), ended in zip(parts, tensors["ended"].tolist(), strict=True):
+        yield Text(ids, written, ended, number, begin)
+        begin += len(ids)
+
+
+def _shared_beginning(texts: Sequence[Text]) -> int:
+    """Return how many tokens all texts begin with, such as a system prompt."""
+    if not texts:
+        return 0
+    shortest = min(len(each.ids) for each in texts)
+    rows = torch.stack([each.ids[:shortest] for each in texts])
+    differs = (rows != rows[0]).any(0).nonzero()
+    return int(differs[0]) if len(differs) else shortest
+
+
+def _is_held_out(ids: torch.Tensor) -> bool:
+    digest = hashlib.sha256(str(ids[:_OPENING].tolist()).encode()).digest()
+    return int.from_bytes(digest[:4], "big") < HELD_OUT * 2**32
+
+
+def _repeated_runs(ids: Sequence[int], length: int) -> tuple[int, int]:
+    runs = [tuple(ids[i : i + length]) for i in range(len(ids) - length + 1)]
+    return len(runs) - len(set(runs)), len(runs)
