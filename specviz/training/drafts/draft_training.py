@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,18 +28,19 @@ from specviz.training.drafts.draft import Draft
 from specviz.training.drafts.eagle3 import Eagle3Draft
 from specviz.training.drafts.losses import Learned
 from specviz.training.drafts.medusa import MedusaDraft
-from specviz.training.drafts.plan import TrainingPlan
+from specviz.training.drafts.plan import TextPlan, TrainingPlan
 from specviz.training.drafts.progress import Progress, TextFigures, Trained, TrainedDraft
 from specviz.training.drafts.small import SmallDraft
 from specviz.training.drafts.stored_states import StoredStates, store_states
 from specviz.training.drafts.target_weights import TargetWeights
-from specviz.training.drafts.written_texts import WrittenTexts, collect, read_texts
+from specviz.training.drafts.written_texts import WrittenTexts, collect, read_texts, take_texts
 from specviz.training.loop import TrainingSetup, train
 
 _WARMUP = 20  # steps
 _DECAY = 0.6  # share of the steps
 _EVALUATED = 64  # held-out texts
 _BEST_BY = "expected"
+_PLAN = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +91,32 @@ def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torc
             return SmallDraft(pair, target, plan.layers, plan.positions)
 
 
+def plan_with_texts_of(pair: Pair, plan: TrainingPlan, source: Path, folder: Path) -> TrainingPlan:
+    """Return the plan with the texts of another training, which become this folder's.
+
+    Another target with the same vocabulary may have written them, such as the same model with
+    quantised weights, which writes faster.
+
+    Raises:
+        TrainingError: There are no texts, or their vocabulary is another one.
+    """
+    found = _read_plan(source)
+    if found is None or found.get("target_vocabulary") != pair.vocabulary:
+        raise TrainingError(
+            f"{source.name} has no texts in the vocabulary of {pair.info.target.name}.",
+            remedy="Give the folder of a training of the same model.",
+        )
+    texts = TextPlan(**found["texts"] | {"prompts": tuple(found["texts"]["prompts"])})
+    return replace(plan, texts=take_texts(source, folder, texts))
+
+
 def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
     """Write the plan into the folder; refuse a folder of another plan or another target."""
-    own = json.loads(json.dumps({"target": pair.info.target.weights_sha256, **asdict(plan)}))
-    path = folder / "plan.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    except OSError as error:
-        raise TrainingError(
-            f"{folder.name} cannot be used: {error.strerror}.", remedy="Choose another folder."
-        ) from None
-    except ValueError:
-        raise TrainingError(
-            f"{path.name} of {folder.name} is damaged.", remedy="Choose another folder."
-        ) from None
+    target = {"target": pair.info.target.weights_sha256, "target_vocabulary": pair.vocabulary}
+    own = json.loads(json.dumps(target | {"name": pair.info.target.name} | asdict(plan)))
+    found = _read_plan(folder)
     if found is None:
-        write_file(path, json.dumps(own, indent=2) + "\n")
+        write_file(folder / _PLAN, json.dumps(own, indent=2) + "\n")
     elif found.get("target") != own["target"]:
         raise TrainingError(
             f"{folder.name} has the texts of another target, or its files have changed.",
@@ -117,6 +127,22 @@ def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
             f"{folder.name} was begun with another {changed[0]}.",
             remedy="Give the same settings to go on, or choose another folder.",
         )
+
+
+def _read_plan(folder: Path) -> dict[str, Any] | None:
+    """Return what a folder's plan states; None if it has none."""
+    path = folder / _PLAN
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    except OSError as error:
+        raise TrainingError(
+            f"{folder.name} cannot be used: {error.strerror}.", remedy="Choose another folder."
+        ) from None
+    except ValueError:
+        raise TrainingError(
+            f"{path.name} of {folder.name} is damaged.", remedy="Choose another folder."
+        ) from None
 
 
 def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch.Tensor, float]:

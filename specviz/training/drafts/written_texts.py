@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +93,20 @@ def collect(
                 yield Collecting(texts=first, planned=plan.count, tokens=tokens)
         files.write(number, _arrays(texts))
         yield Collecting(texts=last, planned=plan.count, tokens=tokens)
+
+
+def take_texts(source: Path, folder: Path, plan: TextPlan) -> TextPlan:
+    """Link another folder's complete batches of this plan; return the plan for as many texts."""
+    there, here, number = NumberedFiles(source, "texts"), NumberedFiles(folder, "texts"), 0
+    while number * BATCH < plan.count and there.has(number):
+        if not here.has(number):
+            here.link(number, there.path(number))
+        number += 1
+    if not number:
+        raise TrainingError(
+            f"{source.name} contains no texts.", remedy="Give the folder of an earlier training."
+        )
+    return replace(plan, count=min(plan.count, number * BATCH))
 
 
 def read_texts(plan: TextPlan, folder: Path) -> WrittenTexts:

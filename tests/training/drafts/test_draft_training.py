@@ -20,12 +20,17 @@ from specviz.formats.heads import read_head
 from specviz.record.run_config import RunConfig
 from specviz.training import loop
 from specviz.training.drafts import draft_training, numbered_files
-from specviz.training.drafts.draft_training import kept_tokens, make_draft, train_draft
+from specviz.training.drafts.draft_training import (
+    kept_tokens,
+    make_draft,
+    plan_with_texts_of,
+    train_draft,
+)
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
-from specviz.training.drafts.progress import Computing, TextFigures, Trained
+from specviz.training.drafts.progress import Collecting, Computing, TextFigures, Trained
 from specviz.training.drafts.stored_states import StoredStates
 from specviz.training.drafts.target_weights import TargetWeights
-from specviz.training.drafts.written_texts import read_texts
+from specviz.training.drafts.written_texts import Text, read_texts
 from tests.engine.models import pair_of, tiny_model
 from tests.training.drafts.tiny_training import (
     LAYERS,
@@ -68,14 +73,20 @@ def test_medusa_heads_come_near_the_best_that_they_can_know(tmp_path: Path) -> N
     states = target.lean.norm(target.lean.embed(torch.arange(VOCABULARY)))
     once = (states @ target.output.T).softmax(-1)  # of the next token, by the last token
     texts = read_texts(TEXTS, tmp_path)
-    rows = torch.cat([torch.stack((t.ids[:-1], t.ids[1:]), 1).long() for t in texts.texts])
+    rows = torch.cat([_steps_in(each) for each in texts.texts])
     follows = torch.zeros(VOCABULARY, VOCABULARY)
     follows.index_put_((rows[:, 0], rows[:, 1]), torch.ones(len(rows)), accumulate=True)
     twice = (follows / follows.sum(-1, keepdim=True).clamp(min=1)) @ once
-    known = torch.minimum(twice[rows[:, 0]], once[rows[:, 1]]).sum(-1)
+    held_out = torch.cat([_steps_in(texts.texts[number]) for number in texts.parts[1]])
+    known = torch.minimum(twice[held_out[:, 0]], once[held_out[:, 1]]).sum(-1)
     best = float(known.mean())
     assert 0.4 < best < 0.95
     assert 0.85 * best < accepted[0] < 1.15 * best, (accepted, best)
+
+
+def _steps_in(text: Text) -> torch.Tensor:
+    """Return each token with the one after it."""
+    return torch.stack((text.ids[:-1], text.ids[1:]), 1).long()
 
 
 def test_a_reduced_vocabulary_limits_acceptance_to_what_it_covers(tmp_path: Path) -> None:
@@ -210,6 +221,18 @@ def test_another_target_or_setting_is_refused(finished: Path) -> None:
         next(train_draft(tiny_target(), replace(PLAN, rate=0.5), finished))
     with pytest.raises(TrainingError, match="another texts"):
         next(train_draft(tiny_target(), replace(PLAN, texts=replace(TEXTS, seed=9)), finished))
+
+
+def test_texts_of_another_training_are_used_again(finished: Path, tmp_path: Path) -> None:
+    pair = tiny_target()
+    other = replace(PLAN, kind="medusa", steps=3, texts=TextPlan(count=8))
+    plan = plan_with_texts_of(pair, other, finished, tmp_path)
+    assert plan == replace(other, texts=TEXTS)
+    values = carried_out(plan, tmp_path)
+    assert not any(isinstance(each, Collecting) for each in values)
+    assert read_texts(TEXTS, tmp_path).tokens == read_texts(TEXTS, finished).tokens
+    with pytest.raises(TrainingError, match="no texts in the vocabulary"):
+        plan_with_texts_of(pair, other, tmp_path / "empty", tmp_path)
 
 
 def test_a_target_without_a_lean_step_is_refused(tmp_path: Path) -> None:
