@@ -12,7 +12,7 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 stage = open_stage()
-show_heading("Learn by doing", "Eight steps on real rounds, a guessing game, ten challenges.")
+show_heading("Learn by doing", "Eight steps on real rounds, a guessing game, eleven challenges.")
 try:
     stage.begin_requested_run(pressed=take_press("run"))
 except SpecvizError as problem:

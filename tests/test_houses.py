@@ -24,6 +24,7 @@ LIGHT = (
     "specviz.measure",
     "specviz.bench.bench",
     "specviz.measure.measured_run",
+    "specviz.training.drafts.training_job",
     "specviz.cli",
     "specviz.kernels.ahead",
     "specviz.worker.parent.client",
@@ -49,7 +50,8 @@ def test_the_ui_loads_no_models() -> None:
     loaded = loaded_by(
         "specviz.ui.watch.run_player, specviz.ui.widgets.run_controls, "
         "specviz.ui.servers.draft_section, specviz.ui.servers.answer_player, "
-        "specviz.ui.widgets.pair_panel"
+        "specviz.ui.widgets.pair_panel, specviz.ui.train.sections, "
+        "specviz.ui.train.result_section"
     )
     assert not loaded & MODELS
     assert loaded >= PAGE

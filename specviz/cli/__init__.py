@@ -24,6 +24,7 @@ from specviz.cli import (
     run,
     score,
     show,
+    train,
     tune,
 )
 from specviz.cli.options import UsageError, build_parser
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "attach": attach.command,
     "models": models.command,
     "costs": costs.command,
+    "train": train.command,
 }
 
 

@@ -20,6 +20,7 @@ from specviz.cli.option_groups import (
     add_sampling,
 )
 from specviz.cli.scoring_maker import add_remote
+from specviz.cli.train_options import add_train
 from specviz.errors import shortened
 from specviz.record.breaks import BREAKS
 from specviz.record.drafters import DRAFT_METHODS
@@ -35,7 +36,7 @@ _DEFAULT_METHOD = {
 
 _COMMANDS = (
     "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs",
+    "costs", "train",
 )  # fmt: skip
 
 
@@ -74,6 +75,7 @@ def build_parser() -> Parser:
     _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
     _add_models(commands.add_parser("models", help="list the models on this machine"))
     _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))
+    add_train(commands.add_parser("train", help="train a draft on texts of the target"))
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Write a model of the Llama, Qwen2 or Qwen3 family as a GGUF file.
+"""Write a model of the Llama, Qwen2 or Qwen3 family, or an EAGLE-3 head, as a GGUF file.
 
 Norms are float32, as llama.cpp requires; matrices have the requested type. By default, the
 text of a token is its id, so llama.cpp returns token ids. That vocabulary has no EOS, so llama.cpp
@@ -7,7 +7,7 @@ decodes as many tokens as requested, like the engines it is compared with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 
 _LAYER = "model.layers."
 _WORD = 1  # GGUF token type
+_INTERLEAVED = ("llama", "eagle3")  # architectures whose RoPE pairs neighbours
 _NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -36,13 +37,22 @@ _NAMES = {
     "mlp.up_proj.weight": "ffn_up.weight",
     "mlp.down_proj.weight": "ffn_down.weight",
 }
+_EAGLE3_LAYER = "midlayer."
+_EAGLE3_LAYER_NAMES = _NAMES | {"hidden_norm.weight": "attn_norm_2.weight"}
+_EAGLE3_NAMES = {
+    "fc.weight": "fc.weight",
+    "input_norm.weight": "enc.output_norm.weight",
+    "norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+    "embed_tokens.weight": "token_embd.weight",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """The settings of a model that do not follow from the shapes of its weights."""
 
-    architecture: str  # llama, qwen2 or qwen3
+    architecture: str  # llama, qwen2, qwen3 or eagle3
     layers: int
     heads: int
     key_heads: int
@@ -52,12 +62,31 @@ class Sizes:
     eps: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eagle3Sizes:
+    """The settings of an EAGLE-3 head beside those of its layer."""
+
+    vocabulary: int  # of the target
+    places: tuple[int, int, int]  # the target's layers whose inputs the head reads
+    target_width: int
+    norm_before_residual: bool
+    norm_before_fc: bool
+
+
 def gguf_name(name: str) -> str | None:
     """Return a weight's name in GGUF files; None if GGUF has no name for it."""
     if not name.startswith(_LAYER):
         return _NAMES.get(name)
     layer, part = name.removeprefix(_LAYER).split(".", 1)
     return f"blk.{layer}.{_NAMES[part]}" if part in _NAMES else None
+
+
+def eagle3_name(name: str) -> str | None:
+    """Return the name in GGUF files of a head's weight; None if GGUF has no name for it."""
+    if not name.startswith(_EAGLE3_LAYER):
+        return _EAGLE3_NAMES.get(name)
+    part = _EAGLE3_LAYER_NAMES.get(name.removeprefix(_EAGLE3_LAYER))
+    return None if part is None else f"blk.0.{part}"
 
 
 def number_tokens(writer: Any, vocabulary: int) -> None:
@@ -97,6 +126,61 @@ def write_gguf(
         kind = gguf.GGMLQuantizationType["F32" if values.ndim == 1 else kind_of(name)]
         array = gguf.quants.quantize(_arranged(name, values, sizes).astype(np.float32), kind)
         writer.add_tensor(gguf_name(name), array, raw_dtype=kind)
+    _finish(writer)
+
+
+def write_eagle3_gguf(
+    path: Path,
+    sizes: Sizes,
+    head: Eagle3Sizes,
+    weights: Iterable[tuple[str, np.ndarray]],
+    add_tokens: Callable[[Any, int], None],
+    *,
+    kind: str = "F16",
+    rope_factors: np.ndarray | None = None,
+) -> None:
+    """Write an EAGLE-3 head with one layer.
+
+    Args:
+        weights: The weights, with their names in the authors' layout.
+        add_tokens: Adds the target's vocabulary to the GGUF writer.
+        kind: The GGUF type of the matrices.
+        rope_factors: The frequency factors of Llama 3's RoPE scaling.
+    """
+    gguf = import_module("gguf")
+    known = dict(weights)
+    writer = gguf.GGUFWriter(path, "eagle3")
+    width = known["norm.weight"].shape[0]
+    feed_forward = known[f"{_EAGLE3_LAYER}mlp.gate_proj.weight"].shape[0]
+    _describe(writer, sizes, (head.vocabulary, width), feed_forward)
+    writer.add_array("eagle3.target_layers", list(head.places))
+    writer.add_uint32("eagle3.target_hidden_size", head.target_width)
+    writer.add_bool("eagle3.norm_before_residual", head.norm_before_residual)
+    writer.add_bool("eagle3.norm_before_fc", head.norm_before_fc)
+    add_tokens(writer, head.vocabulary)
+    if rope_factors is not None:
+        writer.add_tensor("rope_freqs.weight", rope_factors.astype(np.float32))
+    if (offsets := known.pop("d2t", None)) is not None:  # GGUF has the target's ids themselves
+        writer.add_tensor("d2t", np.arange(len(offsets), dtype=np.int64) + offsets)
+    for name, values in known.items():
+        stored = gguf.GGMLQuantizationType["F32" if values.ndim == 1 else kind]
+        array = gguf.quants.quantize(_arranged(name, values, sizes).astype(np.float32), stored)
+        writer.add_tensor(eagle3_name(name), array, raw_dtype=stored)
+    _finish(writer)
+
+
+def llama3_factors(theta: float, head_width: int, scaling: Mapping[str, Any]) -> np.ndarray:
+    """Return the frequency factors of Llama 3's RoPE scaling, `[head_width / 2]`."""
+    factor, low, high = (
+        float(scaling[key]) for key in ("factor", "low_freq_factor", "high_freq_factor")
+    )
+    waves = 2 * np.pi * theta ** (np.arange(0, head_width, 2) / head_width)
+    turns = float(scaling["original_max_position_embeddings"]) / waves
+    share = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    return 1 / ((1 - share) / factor + share)
+
+
+def _finish(writer: Any) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -119,9 +203,9 @@ def _describe(writer: Any, sizes: Sizes, table: tuple[int, ...], feed_forward: i
 
 
 def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:
-    if sizes.architecture == "llama" and ".q_proj." in name:
+    if sizes.architecture in _INTERLEAVED and ".q_proj." in name:
         return _interleave_rotary(values, sizes.heads)
-    if sizes.architecture == "llama" and ".k_proj." in name:
+    if sizes.architecture in _INTERLEAVED and ".k_proj." in name:
         return _interleave_rotary(values, sizes.key_heads)
     return values
 

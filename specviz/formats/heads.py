@@ -211,16 +211,19 @@ def _feature_layers(
         return nested, "output" if nested else ""
     if kind != "eagle3":
         return (), ""
+    stated = _integers(config.get(_LAYER_IDS))
     # vLLM reads the nested list last, so it overrides a list at the top.
     if nested := _integers(section(config, "eagle_config").get(_LAYER_IDS)):
+        if stated == tuple(each + 1 for each in nested):  # the same layers in both conventions
+            return stated, "input"
         return nested, ""
-    stated = _integers(config.get(_LAYER_IDS))
     return stated, "input" if stated else ""
 
 
 def _target(config: dict[str, Any]) -> str:
     verifier = section(section(config, "speculators_config"), "verifier")
-    name = verifier.get("name_or_path") or config.get("base_model_name_or_path")
+    named = (config.get(key) for key in ("base_model_name_or_path", "target_model"))
+    name = verifier.get("name_or_path") or next((each for each in named if each), "")
     return name[:300] if isinstance(name, str) else ""
 
 

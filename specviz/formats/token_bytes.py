@@ -68,7 +68,7 @@ def json_token_bytes(path: Path) -> TokenBytes:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
         model = record["model"]
-        read = byte_level_bytes if _is_byte_level(record) else sentencepiece_bytes
+        read = byte_level_bytes if is_byte_level(record) else sentencepiece_bytes
         found = {place: read(text) for text, place in _entries(model["vocab"])}
         added = {each["id"]: each["content"].encode() for each in record.get("added_tokens") or ()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -84,7 +84,8 @@ def _entries(vocabulary: Any) -> Iterable[tuple[str, int]]:
     return ((text, place) for place, (text, _score) in enumerate(vocabulary))
 
 
-def _is_byte_level(record: dict[str, Any]) -> bool:
+def is_byte_level(record: dict[str, Any]) -> bool:
+    """Return whether a ``tokenizer.json`` writes bytes as characters, as GPT-2's does."""
     parts = (record.get("pre_tokenizer"), record.get("decoder"))
     return any('"ByteLevel"' in json.dumps(part) for part in parts)
 

@@ -24,8 +24,17 @@ JobState = Literal["waiting", "checking", "opening", "running", "done", "failed"
 _log = logging.getLogger(__name__)
 
 
+class SetAsideError(Exception):
+    """Raised in ``Job._work`` to let other jobs go first; the job is carried out again later."""
+
+
 class Job(StoppableWork):
-    """A background job; ``name`` is its type, ``label`` its title on pages."""
+    """A background job; ``name`` is its type, ``label`` its title on pages.
+
+    ``gives_way``: whether waiting jobs go first, even those that were started later.
+    """
+
+    gives_way = False
 
     def __init__(self, *, name: str, label: str) -> None:
         super().__init__()
@@ -72,6 +81,10 @@ class Job(StoppableWork):
             self._work()
         except StoppedError:
             self._end("stopped")
+        except SetAsideError:
+            self._state = "waiting"
+            if self._stopped:  # ``stop`` may have seen the state before
+                self._end("stopped")
         except SpecvizError as error:
             self.error = error
             self._end("failed")

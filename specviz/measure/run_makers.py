@@ -7,7 +7,7 @@ pair that are not runs, such as scoring a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -91,6 +91,16 @@ class SharedStudy(Study, Protocol):
         The first part may measure times, so it runs alone.
         """
         ...
+
+
+@runtime_checkable
+class SavingStudy(Study, Protocol):
+    """A study that saves its progress when it is closed, so it is stopped between two values."""
+
+    @property
+    def saves(self) -> bool: ...
+
+    def find(self, pair: Pair) -> Generator[object]: ...
 
 
 class RunMaker(Activity, Protocol):

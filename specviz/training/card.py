@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specviz.record.bodies import Shape
+from specviz.training.card_text import card_of, table
 from specviz.training.recipe import CONTEXT_LENGTH, HEAD_WIDTH, Recipe, Schedule
 from specviz.training.report import Report
 
@@ -24,12 +25,8 @@ and get no useful answers. The pair repeats itself, loses the thread and states 
 made to demonstrate speculative decoding on any laptop."""
 
 
-def _card(*sections: str) -> str:
-    return "\n\n".join(sections) + "\n"
-
-
 def target_card(recipe: Recipe, report: Report) -> str:
-    return _card(
+    return card_of(
         _head("target", report.target_parameters),
         _shape(recipe.target, "trained on next tokens"),
         _training(recipe),
@@ -42,7 +39,7 @@ def target_card(recipe: Recipe, report: Report) -> str:
 
 
 def draft_card(recipe: Recipe, report: Report) -> str:
-    return _card(
+    return card_of(
         _head("draft", report.draft_parameters),
         _shape(recipe.draft, "distilled from the target's distributions"),
         _training(recipe),
@@ -95,7 +92,7 @@ def _losses(report: Report) -> str:
         for s in report.sources
     ]
     head = "| source | documents | tokens | nats per token | sha256 of the slice |\n| --- | ---: | ---: | ---: | --- |"
-    return _table(head, rows) + (
+    return table(head, rows) + (
         "\n\nA document is held out if the first four bytes of its SHA-256 are in the lowest "
         "2 %. No book of childlit is held out. Full hashes: "
         + ", ".join(f"{s.name} `{s.sha256}`" for s in report.sources)
@@ -113,7 +110,7 @@ def _agreement(report: Report) -> str:
         "| source | expected, T = 1 | expected, T = 0.7 | greedy agreement | draft loss | target loss |"
         "\n| --- | ---: | ---: | ---: | ---: | ---: |"
     )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _kinds(report: Report) -> str:
@@ -122,7 +119,7 @@ def _kinds(report: Report) -> str:
         for k in report.kinds
     ]
     head = "| kind | α, greedy | τ, greedy | α, T = 0.7 | τ, T = 0.7 |\n| --- | ---: | ---: | ---: | ---: |"
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _samples(report: Report) -> str:
@@ -130,7 +127,3 @@ def _samples(report: Report) -> str:
         f"**Seed {seed}.**\n\n" + "\n".join(f"> {line}" for line in text.splitlines())
         for seed, text in enumerate(report.samples)
     )
-
-
-def _table(head: str, rows: list[str]) -> str:
-    return "\n".join([head, *rows])

@@ -46,6 +46,7 @@ PAGES = (
     Page("", "learn", "Learn", (_OURS,)),
     Page("", "compare", "Compare"),
     Page("", "tune", "Tune", (_CHART,)),
+    Page("", "train", "Train", (_CHART,)),
     Page("", "lossless", "Lossless", (_CHART,)),
     Page("", "servers", "Servers"),
     Page("", "runs", "Runs"),

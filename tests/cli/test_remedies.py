@@ -52,8 +52,8 @@ COVERED = (
 )  # fmt: skip
 WORK = (
     "cli.run._decode", "cli.score._score", "cli.compare._run_comparison", "cli.tune._find_answer",
-    "cli.audit._run_audit", "cli.gpu_bench._timed_visit", "bench.accounting.measure_accounting",
-    "training.__main__.make_pair",
+    "cli.audit._run_audit", "cli.train._train", "cli.gpu_bench._timed_visit",
+    "bench.accounting.measure_accounting", "training.__main__.make_pair",
 )  # fmt: skip
 Places = dict[str, str]
 

@@ -69,7 +69,7 @@ class TestEagle:
 
     def test_specforge_states_ambiguous_layers(self, tmp_path: Path) -> None:
         nested = {"eagle_aux_hidden_state_layer_ids": [1, 3, 4]}
-        top = [2, 4, 5]
+        top = [1, 4, 5]
         facts = facts_of(
             write_eagle3(
                 tmp_path,
@@ -80,6 +80,18 @@ class TestEagle:
         )
         assert facts.layout == "specforge"
         assert (facts.feature_layers, facts.convention) == ((1, 3, 4), "")
+
+    def test_both_lists_for_the_same_layers_are_not_ambiguous(self, tmp_path: Path) -> None:
+        """A nested list of layer outputs, as SGLang reads it, and one of layer inputs above."""
+        ids = "eagle_aux_hidden_state_layer_ids"
+        stated = {ids: [2, 4, 5], "eagle_config": {ids: [1, 3, 4]}}
+        facts = facts_of(write_eagle3(tmp_path, layout="specforge", **stated))
+        assert (facts.feature_layers, facts.convention) == ((2, 4, 5), "input")
+
+    def test_a_head_trained_here_names_its_target(self, tmp_path: Path) -> None:
+        assert (
+            facts_of(write_eagle3(tmp_path, target_model="maker/target")).target == "maker/target"
+        )
 
     def test_parameters_do_not_count_the_maps(self, tmp_path: Path) -> None:
         folder = write_eagle3(tmp_path)

@@ -19,6 +19,7 @@ from typing import Any
 
 from specviz.engine import Pair, load_pair, speculate
 from specviz.engine.model.chat import encode_prompt
+from specviz.record.drafters import MODEL
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.server_run import Counters, ServerInfo, ServerRound, ServerSettings, ServerTrace
@@ -178,11 +179,17 @@ def same_text(pair: Pair, trace: ServerTrace) -> bool:
 
 
 def our_words(pair: Pair, trace: ServerTrace) -> tuple[int, ...]:
-    config = RunConfig(temperature=0.0, max_new_tokens=LENGTH, gamma=5, record=False)
+    config = RunConfig(
+        temperature=0.0, max_new_tokens=LENGTH, gamma=5, record=False, drafter=drafter_of(pair)
+    )
     run = speculate(pair, prompt_ids(pair, trace), config)
     for _ in run:
         pass
     return run.emitted
+
+
+def drafter_of(pair: Pair) -> str:
+    return MODEL if pair.head is None else pair.head.method
 
 
 def prompt_ids(pair: Pair, trace: ServerTrace) -> list[int]:
@@ -192,7 +199,9 @@ def prompt_ids(pair: Pair, trace: ServerTrace) -> list[int]:
 def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
     """Return our rounds from where the other engine begins to draft, after its first token."""
     gamma = trace.info.gamma or 5
-    config = RunConfig(temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma)
+    config = RunConfig(
+        temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma, drafter=drafter_of(pair)
+    )
     first = our_words(pair, trace)[0]
     return list(speculate(pair, [*prompt_ids(pair, trace), first], config))
 

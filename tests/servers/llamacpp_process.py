@@ -1,7 +1,7 @@
 """Run llama.cpp's server from its wheel.
 
-Arguments: chat template (or nothing), port, target and, to speculate, draft and γ. It runs in the
-environment of that wheel and imports nothing of this project.
+Arguments: chat template (or nothing), port, target and, to speculate, draft, γ and method. It runs
+in the environment of that wheel and imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -10,8 +10,20 @@ import signal
 import sys
 from importlib import import_module
 
+_METHODS = {
+    "draft-simple": "COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE",
+    "draft-eagle3": "COMMON_SPECULATIVE_TYPE_DRAFT_EAGLE3",
+}
 
-def main(template: str, port: str, target: str, draft: str | None = None, gamma: str = "0") -> None:
+
+def main(
+    template: str,
+    port: str,
+    target: str,
+    draft: str | None = None,
+    gamma: str = "0",
+    method: str = "draft-simple",
+) -> None:
     library = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path = target
@@ -29,7 +41,7 @@ def main(template: str, port: str, target: str, draft: str | None = None, gamma:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     if draft is not None:
         kinds = library.common_speculative_type
-        params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        params.speculative.types = [getattr(kinds, _METHODS[method])]
         drafting = params.speculative.draft
         drafting.mparams.path = draft
         drafting.n_max, drafting.n_min, drafting.p_min = int(gamma), 0, 0.0

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -56,6 +57,14 @@ def running(name: str) -> Iterator[str]:
         yield address
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """A draft in an engine's own format, and the engine's name of the method."""
+
+    method: str
+    place: Path
+
+
 @contextmanager
 def vllm(
     *,
@@ -64,6 +73,7 @@ def vllm(
     level: str = "detailed",
     model: Literal["target", "draft"] = "target",
     chat: bool = False,
+    drafting: Drafting | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[str]:
     with TemporaryDirectory(prefix="specviz-") as temporary:
@@ -77,23 +87,31 @@ def vllm(
             *("--max-logprobs", "-1", "--logprobs-mode", "raw_logprobs", *more),
         ]
         if speculative:
-            draft = str(folder / "draft")
-            config = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
-            words += ["--speculative-config", json.dumps(config)]
+            used = drafting or Drafting(method="draft_model", place=folder / "draft")
+            config = {"method": used.method, "model": str(used.place)}
+            config_text = json.dumps(config | {"num_speculative_tokens": gamma})
+            words += ["--speculative-config", config_text]
             words += ["--per-request-spec-decode-metrics", level]
         with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
             yield address
 
 
 @contextmanager
-def llamacpp(*, speculative: bool = True, gamma: int = GAMMA, chat: bool = False) -> Iterator[str]:
+def llamacpp(
+    *,
+    speculative: bool = True,
+    gamma: int = GAMMA,
+    chat: bool = False,
+    drafting: Drafting | None = None,
+) -> Iterator[str]:
     port = free_port()
     with TemporaryDirectory(prefix="specviz-") as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_pair(target, draft)
+        used = drafting or Drafting(method="draft-simple", place=draft)
         template = CHAT_TEMPLATE if chat else ""
         words = [str(python_of("llamacpp")), str(_LLAMACPP), template, str(port), str(target)]
-        words += [str(draft), str(gamma)] if speculative else []
+        words += [str(used.place), str(gamma), used.method] if speculative else []
         with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
             yield address
 

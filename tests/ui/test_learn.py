@@ -240,6 +240,30 @@ def test_same_text_with_shared_noise() -> None:
     assert failure("challenges/same_warm", two) == "none"
 
 
+def of_draft(draft: str, *, round_seconds: float, temperature: float = 0.7) -> ShownRun:
+    """Return a timed run with a draft of this name; the others differ only in time."""
+    run = written(round_seconds=round_seconds)
+    pair, config = run.trace.pair, run.trace.config
+    assert pair.draft is not None
+    named = replace(pair, draft=replace(pair.draft, name=draft))
+    config = replace(config, temperature=temperature)
+    return shown(replace(run.trace, pair=named, config=config))
+
+
+def test_an_own_draft_must_beat_the_embedded_one() -> None:
+    box = of_draft("tinystories/draft", round_seconds=0.020)
+    slow_own, fast_own = (of_draft("/own/draft", round_seconds=each) for each in (0.030, 0.010))
+    assert failure("challenges/trained", box) == "none"
+    assert failure("challenges/trained", fast_own) == "no_box"
+    assert failure("challenges/trained", box, slow_own) == "slower"
+    warm = of_draft("/own/draft", round_seconds=0.010, temperature=1.0)
+    assert failure("challenges/trained", box, warm) == "unlike"
+    result = result_of("challenges/trained", box, slow_own, fast_own)
+    assert (result.done, result.numbers["own_times"]) == (True, "6.00×")
+    untimed = shown(replace(fast_own.trace, baseline=None))
+    assert failure("challenges/trained", box, untimed) == "none"
+
+
 # Texts
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.errors import ConfigError
@@ -38,6 +39,28 @@ class Counting:
                 yield function
             case _:
                 pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """Counts, and writes the last number into a file when it is closed."""
+
+    file: str
+    seconds: float
+    label: str = "saving"
+    saves: bool = True
+
+    def find(self, pair: Pair) -> Generator[object]:
+        number, whole = 0, True
+        try:
+            while True:
+                whole = False
+                _work(self.seconds)
+                number, whole = number + 1, True
+                yield number, pair.info.name
+        finally:
+            _work(self.seconds)  # a second stop signal must not interrupt the writing
+            Path(self.file).write_text(f"{number} {whole}", encoding="utf-8")
 
 
 def _work(seconds: float) -> None:

@@ -26,7 +26,7 @@ from specviz.worker.messages import StudyFound
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import StudyHandle
 from specviz.worker.parent.worker_maker import WorkerMaker
-from tests.worker.studies import Counting
+from tests.worker.studies import Counting, Saving
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -242,3 +242,17 @@ def test_stops_a_job_between_its_texts(worker: Worker, spec: PairSpec) -> None:
     assert 1 <= job.progress[0] < 8
     assert wait_until(lambda: not worker.busy) < 10.0
     assert len(job.answer.candidates[0].texts) == job.progress[0]
+
+
+def test_a_study_that_saves_is_closed_after_a_value(
+    worker: Worker, spec: PairSpec, tmp_path: Path
+) -> None:
+    file = tmp_path / "last"
+    studying = worker.study(spec, Saving(file=str(file), seconds=0.4))
+    some_of(studying, 2)
+    studying.stop()
+    assert studying.wait(60)
+    assert (studying.result, studying.error) == (None, None)
+    number, whole = file.read_text(encoding="utf-8").split()
+    assert (int(number) >= 2, whole) == (True, "True")
+    assert numbers(worker.study(spec, Counting(count=3))) == [0, 1, 2]  # the process lives

@@ -28,7 +28,9 @@ from specviz.formats.token_bytes import (
 
 _KEY = "tokenizer.ggml."
 _SPACE = "\u2581"
-_NAMES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+SPECIAL_NAMES = {
+    "bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"
+}  # fmt: skip
 
 
 def read_tokenizer(header: GgufHeader) -> PreTrainedTokenizerFast:
@@ -60,7 +62,7 @@ def read_tokenizer(header: GgufHeader) -> PreTrainedTokenizerFast:
 
 def _named_places(header: GgufHeader, count: int) -> list[int]:
     """Return the ids of the special tokens that the header names, such as EOS."""
-    found = [header.number(f"{_KEY}{key}_token_id") for key in (*_NAMES.values(), "eot")]
+    found = [header.number(f"{_KEY}{key}_token_id") for key in (*SPECIAL_NAMES.values(), "eot")]
     return [int(each) for each in found if each is not None and 0 <= each < count]
 
 
@@ -68,11 +70,16 @@ def _byte_level(header: GgufHeader, vocabulary: dict[str, int], rules: PreTokeni
     merges = [_pair(each) for each in header.strings(f"{_KEY}merges")]
     model = BPE(vocabulary, _known(merges, vocabulary), ignore_merges=rules.ignores_merges)
     backend = Tokenizer(model)
-    splits = [pre_tokenizers.Split(Regex(each), "isolated") for each in rules.splits]
-    letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    backend.pre_tokenizer = pre_tokenizers.Sequence([*splits, letters])  # pyright: ignore
+    backend.pre_tokenizer = splitter_of(rules)  # pyright: ignore
     backend.decoder = decoders.ByteLevel()  # pyright: ignore
     return backend
+
+
+def splitter_of(rules: PreTokenizer) -> pre_tokenizers.PreTokenizer:
+    """Return the pre-tokenizer of a byte-level tokenizer with these rules."""
+    splits = [pre_tokenizers.Split(Regex(each), "isolated") for each in rules.splits]
+    letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([*splits, letters])
 
 
 def _pair(merge: str) -> tuple[str, str]:
@@ -149,7 +156,7 @@ def _finished(
     header: GgufHeader, backend: Tokenizer, tokens: list[str], *, adds_bos: bool
 ) -> PreTrainedTokenizerFast:
     names: dict[str, str] = {}
-    for name, key in _NAMES.items():
+    for name, key in SPECIAL_NAMES.items():
         place = header.number(f"{_KEY}{key}_token_id")
         if place is not None and 0 <= place < len(tokens):
             names[name] = tokens[int(place)]

@@ -29,7 +29,7 @@ class Writing:
     ids: list[int]
     most: int  # new tokens
     temperature: float
-    seed: Sequence[int]
+    draws_by: Sequence[int]  # the seed of its draws
     new: list[int] = field(default_factory=list[int])
     ended: bool = False  # by a token that ends a text; that token is the last of ``new``
 
@@ -205,7 +205,7 @@ class _Open:
     _uniforms: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        generator = np.random.default_rng(list(self.text.seed))
+        generator = np.random.default_rng(list(self.text.draws_by))
         self._uniforms = generator.random(self.text.most)
 
     @property

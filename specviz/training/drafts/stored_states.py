@@ -25,7 +25,6 @@ from specviz.training.drafts.written_texts import Text, WrittenTexts
 _TOGETHER = 8  # texts in one pass
 _ROWS = 512  # tokens whose logits are computed at once
 _HALF_LIMIT = 65504.0
-VALUE_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -116,11 +115,6 @@ class StoredStates:
         ids = text.ids[begin:end].long()
         values = (ids, states.float(), final.float(), log_sum, best.long(), after)
         return tuple(_padded(each, length) for each in values)
-
-
-def state_bytes(width: int, places: int) -> int:
-    """Return the bytes on disk for each token."""
-    return VALUE_BYTES * width * (places + 1) + 8
 
 
 def _empty(size: int, target: BatchedTarget, places: Sequence[int]) -> dict[str, torch.Tensor]:

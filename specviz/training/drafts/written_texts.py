@@ -85,7 +85,7 @@ def collect(
             continue
         first, last = number * BATCH, min((number + 1) * BATCH, plan.count)
         texts = list[Text]()
-        for value in writer.batch(first, last):
+        for value in writer.write_batch(first, last):
             if isinstance(value, Text):
                 texts.append(value)
             else:
@@ -128,7 +128,7 @@ class _Writer:
         self._turns = _Turns.of(pair) if self._chat and not plan.prompts else None
         self._written = 0
 
-    def batch(self, first: int, last: int) -> Iterator[Text | int]:
+    def write_batch(self, first: int, last: int) -> Iterator[Text | int]:
         """Yield the number of tokens written in this session, and at the end the texts."""
         growing = [_Growing(number, self._plan) for number in range(first, last)]
         if self._turns is not None:
@@ -152,7 +152,8 @@ class _Writer:
             going = [each for each in going if each.turns > turn]
             for each in going:
                 each.add(turns.begin if turn == 0 else turns.between, end=turn > 0)
-            going = [each for each in going if len(each.ids) + _QUESTION < self._longest]
+            room = self._longest - _QUESTION - len(turns.answer)
+            going = [each for each in going if len(each.ids) < room]
             asked = [each.next_part(2 * turn, _QUESTION, each.question_heat) for each in going]
             yield from self._write(going, asked)
             going = [each for each, part in zip(going, asked, strict=True) if part.ended]
@@ -222,7 +223,7 @@ class _Growing:
 
     def next_part(self, phase: int, most: int, temperature: float) -> Writing:
         seed = (self.plan.seed, self.number, phase)
-        return Writing(ids=list(self.ids), most=most, temperature=temperature, seed=seed)
+        return Writing(ids=list(self.ids), most=most, temperature=temperature, draws_by=seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

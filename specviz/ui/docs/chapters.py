@@ -19,7 +19,8 @@ from specviz.ui.widgets.symbols import show_sentence
 
 FOLDER = ASSETS / "docs"
 CHAPTERS = (
-    "watch", "learn", "teaching", "compare", "tune", "lossless", "servers", "runs", "theory",
+    "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "runs",
+    "theory",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
     "embedded_pair", "sharing", "contributing",
 )  # fmt: skip

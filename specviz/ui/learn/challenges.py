@@ -1,4 +1,4 @@
-"""Ten challenges in three levels. Checks of the user's runs decide which are solved.
+"""Eleven challenges in three levels. Checks of the user's runs decide which are solved.
 
 A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """
@@ -11,12 +11,14 @@ from statistics import mean
 
 import numpy as np
 
+from specviz.record.pairs import DEFAULT_PAIR, EMBEDDED_HEADS
 from specviz.record.trace import Round
 from specviz.ui.learn.checks import Attempt, CheckResult, Fits, Task, no, yes
 from specviz.ui.learn.steps import loses
 from specviz.ui.session.history import ShownRun
 
 _BIAS = 0.02  # least mean bias for which the distribution counts as changed
+_EMBEDDED = {f"{DEFAULT_PAIR}/draft", *EMBEDDED_HEADS}  # the names of the embedded drafts
 _SAME_TOKENS = 32  # least number of tokens for which two equal texts count
 
 
@@ -105,6 +107,51 @@ def _same(attempt: Attempt, fits: Fits) -> CheckResult:
     return result
 
 
+def _trained(attempt: Attempt) -> CheckResult:
+    """Check whether a draft of the user's own is faster than an embedded one.
+
+    The runs have the same target at the same size, and the same temperature. Their speedups over
+    the target alone are compared.
+    """
+    runs = [run for run in attempt.runs if _draft_name(run) and _is_timed(run)]
+    box = [run for run in runs if _draft_name(run) in _EMBEDDED]
+    own = [run for run in runs if _draft_name(run) not in _EMBEDDED]
+    if not own or not box:
+        return no("no_box" if own else "none")
+    pairs = [(one, other) for one in own for other in box if _alike(one, other)]
+    if not pairs:
+        return no("unlike")
+    mine, theirs = max(pairs, key=lambda pair: _speedup(pair[0]) - _speedup(pair[1]))
+    ours, other = _speedup(mine), _speedup(theirs)
+    if ours <= other:
+        return no("slower", own_times=ours, box_times=other)
+    return yes(own_times=ours, box_times=other)
+
+
+def _is_timed(run: ShownRun) -> bool:
+    return run.figures.speedup_observed is not None and not run.so_far
+
+
+def _draft_name(run: ShownRun) -> str:
+    """Return the name of the draft that a run used; empty if it used none."""
+    draft = run.trace.pair.draft
+    method = run.trace.config.draft_method
+    used = draft is not None and (method.needs_draft or method.needs_head)
+    return draft.name if used and draft is not None else ""
+
+
+def _alike(one: ShownRun, other: ShownRun) -> bool:
+    targets = [run.trace.pair.target for run in (one, other)]
+    same_weights = targets[0].weights_sha256 == targets[1].weights_sha256
+    same_size = targets[0].body == targets[1].body
+    heat = [run.trace.config.temperature for run in (one, other)]
+    return same_weights and same_size and heat[0] == heat[1]
+
+
+def _speedup(run: ShownRun) -> float:
+    return run.figures.speedup_observed or 0.0
+
+
 CHALLENGES = (
     Task(name="slower", level=1, check=loses),
     Task(name="all_stand", level=1, check=_all_accepted),
@@ -117,4 +164,5 @@ CHALLENGES = (
     Task(name="depends", level=3, check=_depends),
     Task(name="tail", level=3, check=_tail),
     Task(name="same_warm", level=3, check=lambda attempt: _same(attempt, _warm)),
+    Task(name="trained", level=3, check=_trained),
 )  # fmt: skip

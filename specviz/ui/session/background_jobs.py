@@ -1,4 +1,4 @@
-"""Background jobs of the server: comparisons, tunings, audits, runs that test a claim.
+"""Background jobs of the server: comparisons, tunings, audits, trainings, runs that test a claim.
 
 A job continues when the user leaves the page or closes the tab. Any tab may stop it.
 """
@@ -32,6 +32,7 @@ _JOBS_OF = {
     CLAIMS: (CLAIMS,),
     "lossless": ("audit", "doctor"),
     "servers": ("servers", "servers-draft"),
+    "train": ("training", "train-compare"),
     "tune": ("tune", "tune-cells", "tune-race"),
 }
 JOB_LINK = "work"  # query parameter of a job's page: the job's id

@@ -1,20 +1,23 @@
 """Which models a page may open on a dashboard that others can reach.
 
-Allowed are Hub ids, the embedded pairs, the Hugging Face cache, and the folders listed in
-``SPECVIZ_MODELS``. Every other path is refused with the same message, whether it exists or not,
-before anything is opened. ``session/worker.py`` and ``session/cluster_jobs.py`` apply this check to
-all work of the pages. A dashboard that only this machine can reach opens any folder.
+Allowed are Hub ids, the embedded pairs, the Hugging Face cache, the drafts trained here, and the
+folders listed in ``SPECVIZ_MODELS``. Every other path is refused with the same message, whether it
+exists or not, before anything is opened. ``session/worker.py`` and ``session/cluster_jobs.py``
+apply this check to all work of the pages. A dashboard that only this machine can reach opens any
+folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
 
-from specviz.errors import PairError
+from specviz.errors import ConfigError, PairError
 from specviz.formats.ollama import PREFIX
 from specviz.record.pairs import LIBRARY, PairSpec, pairs_folder
+from specviz.training.drafts.kept_trainings import trainings_folder
 from specviz.ui.access import reachable_by_others
 
 MODELS = "SPECVIZ_MODELS"
@@ -84,3 +87,5 @@ def _folders() -> Iterator[str]:
         path = os.path.expanduser(folder)
         yield os.path.abspath(path).rstrip(os.sep)
         yield os.path.realpath(path).rstrip(os.sep)
+    with contextlib.suppress(ConfigError):  # without a home folder
+        yield os.path.realpath(trainings_folder())

@@ -303,6 +303,14 @@ def forget_bodies() -> None:
     _remembered().pop(_CHOSEN, None)
 
 
+def put_local_pair(target: str, draft: str) -> None:
+    """Set the controls to two folders, without simulated sizes. Call before they are drawn."""
+    values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
+    for key, value in values.items():
+        st.session_state[key] = _remembered()[key] = value
+    set_bodies(NO_BODY, NO_BODY)
+
+
 def bodies_were_chosen() -> None:
     """Record that bodies were chosen, so that the link names them."""
     _remembered()[_CHOSEN] = "yes"

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from specviz.errors import SpecvizError
 from specviz.measure.forecast import make_outlook
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.measure.run_makers import SavingStudy
 from specviz.measure.step_costs import stored_costs
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, Progress
@@ -203,9 +205,20 @@ class Process:
     def _study(self, request: StudyRequest) -> None:
         pair = self._pairs.load(request.spec, request.id)
         self._on_progress(request.study.label)
+        if isinstance(request.study, SavingStudy):
+            self._study_between_stops(request, request.study.find(pair))
+            return
         with self._until_stopped(request):
             for value in request.study.find(pair):
                 self._send(StudyFound(request_id=request.id, value=value))
+
+    def _study_between_stops(self, request: StudyRequest, values: Generator[object]) -> None:
+        """Send the values; a stop closes the study after a value, so that it can save."""
+        with closing(values):
+            for value in values:
+                self._send(StudyFound(request_id=request.id, value=value))
+                if self._inbox.stopped(request.id):
+                    raise Interrupted
 
     def _until_stopped(self, request: RunRequest | StudyRequest) -> AbstractContextManager[None]:
         return self._interrupts.until(lambda: self._inbox.stopped(request.id))

@@ -79,6 +79,12 @@ class Worker:
         with self._lock:
             return self._queue.active is not None or self._queue.waits
 
+    @property
+    def waits(self) -> bool:
+        """Return whether a request waits, or a pair is to be prepared."""
+        with self._lock:
+            return self._queue.waits
+
     def start(self) -> None:
         with self._lock:
             if self._link is None:

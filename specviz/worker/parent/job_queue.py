@@ -32,7 +32,8 @@ class JobQueue:
     @property
     def going(self) -> tuple[Job, ...]:
         """Return the running job, then the waiting ones."""
-        return tuple(job for job in self.jobs if job.going)
+        going = (job for job in self.jobs if job.going)
+        return tuple(sorted(going, key=lambda job: job.state == "waiting"))
 
     def find(self, job_id: str | None) -> Job | None:
         return next((job for job in self.jobs if job.id == job_id), None)
@@ -59,12 +60,12 @@ class JobQueue:
     def _carry_out(self) -> None:
         while (job := self._next()) is not None:
             job.carry_out()
-            if not self._closed:
+            if not job.going and not self._closed:
                 self._on_over(job)
 
     def _next(self) -> Job | None:
         with self._lock:
-            job = next(iter(self.going), None)
+            job = min(self.going, key=lambda job: job.gives_way, default=None)
             if job is None:
                 self._thread = None
             return job

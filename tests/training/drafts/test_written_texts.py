@@ -39,7 +39,7 @@ def test_texts_written_together_are_those_written_alone(family: str) -> None:
     pair = pair_in(family, **changes)
     prompts = [[5, 9, 3], [7], [8, 1, 2, 3, 4, 5, 6, 7, 8, 9], [11, 12]] * 3
     parts = [
-        Writing(ids=list(ids), most=6 + i % 5, temperature=0.0, seed=(i,))
+        Writing(ids=list(ids), most=6 + i % 5, temperature=0.0, draws_by=(i,))
         for i, ids in enumerate(prompts)
     ]
     *_, count = target_of(pair).write(parts, pair.eos_ids, 5)
@@ -51,7 +51,7 @@ def test_texts_written_together_are_those_written_alone(family: str) -> None:
 
 def test_drawn_texts_have_the_targets_distribution() -> None:
     pair = pair_in("llama", sigma=0.15)
-    parts = [Writing(ids=[5, 9], most=1, temperature=0.8, seed=(i,)) for i in range(3000)]
+    parts = [Writing(ids=[5, 9], most=1, temperature=0.8, draws_by=(i,)) for i in range(3000)]
     for _ in target_of(pair).write(parts, frozenset(), 500):
         pass
     step = pair.target_step(8)

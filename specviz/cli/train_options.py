@@ -1,0 +1,81 @@
+"""The options of ``train``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from specviz.cli.option_groups import add_json
+from specviz.record.bodies import NO_BODY
+from specviz.record.pairs import QUANTISED
+from specviz.training.drafts.plan import KINDS, TextPlan, TrainingPlan
+
+_TEXTS, _PLAN = TextPlan(), TrainingPlan()
+
+
+def add_train(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="where everything is kept; a started training goes on"
+    )
+    parser.add_argument(
+        "--estimate", action="store_true", help="only print what the training would cost"
+    )
+    _add_texts(parser.add_argument_group("texts"))
+    _add_training(parser.add_argument_group("training"))
+    _add_target(parser.add_argument_group("target"))
+    add_json(parser)
+    parser.set_defaults(
+        pair=None, draft=None, target_body=NO_BODY, draft_body=NO_BODY, draft_weights="auto",
+        shared_vocabulary="no", step="auto",
+    )  # fmt: skip
+
+
+def _add_texts(group: argparse._ArgumentGroup) -> None:
+    sources = group.add_mutually_exclusive_group()
+    sources.add_argument(
+        "--suite", type=Path, metavar="FILE", help="JSONL: the prompts that the target answers; "
+        "default: it writes on its own",
+    )  # fmt: skip
+    sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
+    _add_number(group, "texts", _TEXTS.count, "texts that the target writes")
+    _add_number(group, "longest", _TEXTS.longest, "tokens of a text, at most")
+    _add_number(group, "turns", _TEXTS.turns, "turns of a conversation that it writes, at most")
+    _add_number(group, "together", _TEXTS.together, "texts in one pass")
+
+
+def _add_training(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kind", choices=KINDS, default=_PLAN.kind, help=f"the draft (default: {_PLAN.kind})"
+    )
+    _add_number(group, "steps", _PLAN.steps, "steps of the training")
+    _add_number(group, "vocabulary", _PLAN.vocabulary, "tokens that a head can propose; 0: all")
+    _add_number(group, "positions", _PLAN.positions, "candidates in a row that are trained")
+    _add_number(group, "layers", _PLAN.layers, "layers of a small model")
+    _add_number(group, "batch", _PLAN.batch, "texts in a step")
+    _add_number(group, "length", _PLAN.length, "tokens of each text in a step")
+    _add_number(group, "seed", _PLAN.seed, "the same seed gives the same draft")
+    group.add_argument(
+        "--rate", type=float, default=_PLAN.rate, metavar="R",
+        help=f"the learning rate (default: {_PLAN.rate:g})",
+    )  # fmt: skip
+
+
+def _add_target(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--target", metavar="Y",
+        help="a name from `models`, a Hub id, a folder or a GGUF file (default: the embedded one)",
+    )  # fmt: skip
+    group.add_argument(
+        "--target-weights", metavar="TYPE", default="auto",
+        help=f"auto: as stored; float: in floating point; or {', '.join(QUANTISED)} (default: "
+        "auto)",
+    )  # fmt: skip
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: automatic)")
+
+
+def _add_number(group: argparse._ArgumentGroup, name: str, default: int, text: str) -> None:
+    group.add_argument(
+        f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})"
+    )

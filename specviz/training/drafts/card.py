@@ -1,0 +1,220 @@
+"""The card of a trained draft: data, settings, figures, the target's licence, and how to use it.
+
+Only measured figures, and only what the plan and the target's files state. The card of the embedded
+pair is in ``specviz/training/card.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specviz.errors import ModelFileError, TrainingError
+from specviz.formats.gguf_header import read_header
+from specviz.store.files import write_file
+from specviz.training.card_text import card_of, table
+from specviz.training.drafts.export import CARD
+from specviz.training.drafts.plan import TrainingPlan
+from specviz.training.drafts.progress import TextFigures, TrainedDraft
+from specviz.training.drafts.serving import ServingCommand
+
+NOT_STATED = "not stated"
+_KINDS = {
+    "eagle3": "EAGLE-3 head",
+    "medusa": "Medusa heads",
+    "small": "Small draft model",
+}
+_LICENCE = re.compile(r"\w[\w.+ -]{0,59}")
+_FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*$", re.DOTALL | re.MULTILINE)
+_LINE = re.compile(r"^(license|license_name):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_MOST = 1 << 16  # characters of a card that are read
+_UNUSUAL = re.compile(r"[^\w.+/:@ -]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFacts:
+    name: str
+    licence: str = NOT_STATED  # as the target's files state it
+
+
+def licence_of(place: str | Path) -> str:
+    """Return the licence that a target's card or GGUF metadata states, or ``NOT_STATED``.
+
+    Args:
+        place: The target's folder or GGUF file.
+    """
+    path = Path(place).expanduser()
+    if path.suffix == ".gguf" and path.is_file():
+        try:
+            stated = read_header(path).text("general.license")
+        except ModelFileError:
+            stated = ""
+    else:
+        stated = _licence_in_card(path / CARD)
+    return stated if _LICENCE.fullmatch(stated) else NOT_STATED
+
+
+def _licence_in_card(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            front = _FRONT.match(file.read(_MOST))
+    except OSError:
+        return ""
+    found = dict(_LINE.findall(front[1])) if front else {}
+    name = found.get("license_name") if found.get("license") == "other" else None
+    return (name or found.get("license", "")).strip("\"'")
+
+
+def write_draft_card(
+    plan: TrainingPlan,
+    texts: TextFigures,
+    result: TrainedDraft,
+    target: TargetFacts,
+    commands: Sequence[ServingCommand] = (),
+) -> Path:
+    """Write the card beside the weights; return its path.
+
+    Raises:
+        TrainingError: The file cannot be written.
+    """
+    path = Path(result.folder) / CARD
+    try:
+        write_file(path, draft_card(plan, texts, result, target, commands))
+    except OSError as error:
+        raise TrainingError(
+            f"{path.name} cannot be written: {error.strerror or error}.",
+            remedy="Free some space, or choose another folder.",
+        ) from None
+    return path
+
+
+def draft_card(
+    plan: TrainingPlan,
+    texts: TextFigures,
+    result: TrainedDraft,
+    target: TargetFacts,
+    commands: Sequence[ServingCommand] = (),
+) -> str:
+    """Return the card in Markdown.
+
+    Args:
+        plan: The plan that was carried out.
+        texts: The figures of the texts that the target wrote.
+        result: The draft and its acceptance on held-out texts.
+        target: The target's name and licence.
+        commands: The commands that serve the draft in other engines.
+    """
+    return card_of(
+        _head(plan, target),
+        "## Data\n\n" + _data(plan, texts),
+        "## Training\n\n" + _training(plan, result),
+        "## Acceptance on held-out texts\n\n" + _acceptance(result),
+        "## Licence\n\n" + _licence(target),
+        "## Use\n\n" + _use(plan, target, commands),
+    )
+
+
+def _head(plan: TrainingPlan, target: TargetFacts) -> str:
+    stated = [] if target.licence == NOT_STATED else [f"license: {target.licence.lower()}"]
+    front = ["---", *stated, "tags: [speculative-decoding]", "---"]
+    title = f"# {_KINDS[plan.kind]} for {_code(target.name)}"
+    does = "Drafts tokens for this target in speculative decoding. It has no use without it."
+    return "\n".join(front) + f"\n\n{title}\n\n{does} The weights are in half precision."
+
+
+def _data(plan: TrainingPlan, texts: TextFigures) -> str:
+    given = plan.texts.prompts
+    how = f"as answers to {len(given):,} prompts" if given else "on its own, without prompts"
+    return (
+        f"The target wrote {texts.texts:,} texts ({texts.tokens:,} tokens) {how}: half of them "
+        "greedily, half at temperatures from 0.8 to 1. A text has at most "
+        f"{plan.texts.longest:,} tokens. The seed is {plan.texts.seed}. {texts.repeated:,} "
+        "repetitions of another text were left out. A text is held out if the hash of its first "
+        "tokens is low.\n\n"
+        + table(
+            "| | share |\n| --- | ---: |",
+            [
+                f"| texts that the target ended itself | {_percent(texts.ended)} |",
+                f"| runs of four tokens that repeat | {_percent(texts.repetition)} |",
+                f"| tokens that the draft can propose | {_percent(texts.covered)} |",
+            ],
+        )
+    )
+
+
+def _training(plan: TrainingPlan, result: TrainedDraft) -> str:
+    rows: list[tuple[str, Any]] = [
+        ("vocabulary", f"{plan.vocabulary:,} most frequent tokens" if plan.vocabulary else "all"),
+        ("positions in the loss", plan.positions),
+        ("steps", f"{plan.steps:,}, the best of them {result.step:,}"),
+        ("texts in a step", plan.batch),
+        ("tokens of each", plan.length),
+        ("tokens read", f"{plan.tokens:,}"),
+        ("learning rate", f"{plan.rate:g}"),
+        ("overlap loss from", f"{100 * plan.overlap_from:g} % of the steps"),
+        ("seed", plan.seed),
+    ]
+    if plan.kind == "small":
+        rows[0] = ("layers", plan.layers)
+    return (
+        "The loss is the cross-entropy with the target's distribution, and later 1 − Σ min(draft, "
+        "target). The weights begin as parts of the target. Made by `python -m specviz train`; the "
+        "same texts, settings and seed give the same weights.\n\n"
+        + table("| setting | |\n| --- | ---: |", [f"| {name} | {value} |" for name, value in rows])
+    )
+
+
+def _acceptance(result: TrainedDraft) -> str:
+    rows = [
+        f"| {number} | {drawn:.3f} | {greedy:.3f} |"
+        for number, (drawn, greedy) in enumerate(
+            zip(result.accepted, result.agreeing, strict=True), 1
+        )
+    ]
+    return (
+        table("| position | temperature 1 | temperature 0 |\n| ---: | ---: | ---: |", rows)
+        + "\n\nAcceptance probability of a candidate if those before it in the round were "
+        "accepted, computed along texts of the same kind as those of the training. Other texts "
+        "give other values."
+    )
+
+
+def _licence(target: TargetFacts) -> str:
+    if target.licence == NOT_STATED:
+        return (
+            "The target's files state no licence. The draft was made from the target's weights "
+            "and outputs, so look up the terms of the target before you publish it."
+        )
+    return (
+        f"The licence of the target: {_code(target.licence)}. The draft was made from the target's "
+        "weights and outputs, so the terms of the target apply to it."
+    )
+
+
+def _use(plan: TrainingPlan, target: TargetFacts, commands: Sequence[ServingCommand]) -> str:
+    own = f'python -m specviz run --target {_plain(target.name)} --draft FOLDER "…"'
+    parts = [f"In specviz:\n\n```\n{own}\n```"]
+    parts += [f"In {each.engine}:\n\n```\n{each.text}\n```" for each in commands]
+    more = {
+        "eagle3": "`--export speculators`, `--export eagle` or `--export gguf` writes it for vLLM, "
+        "SGLang or llama.cpp.",
+        "small": "`--export gguf` writes it for llama.cpp.",
+        "medusa": "vLLM loads the folder as it is.",
+    }
+    return "\n\n".join([*parts, more[plan.kind]])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _plain(text: str) -> str:
+    """Return a name without characters that Markdown or a shell reads in another way."""
+    return _UNUSUAL.sub("_", text)
+
+
+def _code(text: str) -> str:
+    return f"`{_plain(text)}`"

@@ -1,0 +1,149 @@
+"""What a training costs before it starts: the draft's step, disk space and time.
+
+Everything is predicted from the target's shape and this machine's memory bandwidth and arithmetic;
+nothing is loaded. The time of a training that runs follows from its own pace; see
+``training_job``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from specviz.record.bodies import NO_BODY, ModelShape, parameters_of
+from specviz.record.body_costs import BodyRoom, body_cost
+from specviz.record.numbers import COST, SIZE, time_text
+from specviz.training.drafts.plan import TrainingPlan
+
+PLACES = 3  # hidden states that an EAGLE-3 head reads
+_FLOAT32, _HALF = 4, 2  # bytes
+_TOKEN_BYTES = 5  # of a text on disk: the token and whether the target wrote it
+_TOKEN_STATE_BYTES = 8  # log-sum-exp and the likeliest token
+_KEPT_COPIES = 4  # of a draft's weights: those in training, the optimisers' two, the best ones
+_BACKWARD = 3  # a training step computes this many times what a forward pass does
+_ARITHMETIC_SHARE = 0.5  # of a large product's speed, which passes over texts reach
+_PRODUCT, _PRODUCT_SECONDS = 512, 0.05  # the measured product's size, and the time for it
+_LONG = 90 * 60  # seconds; longer times are given in hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftSize:
+    """Parameters of a draft: all that are trained, and those that a candidate's step reads."""
+
+    trained: int
+    read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The predicted cost of a training. ``disk_bytes`` is an upper limit.
+
+    ``c``: the bytes of a draft step over those of a target step.
+    """
+
+    c: float
+    disk_bytes: int
+    writing: float  # seconds, of the texts
+    computing: float  # of the hidden states
+    training: float
+    draft_bytes: int  # of the result on disk
+
+    @property
+    def seconds(self) -> float:
+        return self.writing + self.computing + self.training
+
+    @property
+    def words(self) -> str:
+        """Return text such as "c about 0.060 here, up to 1.2 GB of disk, about 3.0 hours"."""
+        return (
+            f"c about {COST.shown(self.c)} here, up to {SIZE.shown(self.disk_bytes)} of disk, "
+            f"about {long_time(self.seconds)}"
+        )
+
+
+def estimate(plan: TrainingPlan, room: BodyRoom, arithmetic: float) -> Estimate | None:
+    """Return the expected cost of a plan; None if the target cannot be trained for.
+
+    Args:
+        plan: What to train.
+        room: The target's shape, and this machine's bandwidth.
+        arithmetic: Floating-point operations per second of a large product.
+    """
+    target = room.target
+    if target is None:
+        return None
+    cost, size = body_cost(NO_BODY, target, room), draft_size(plan, target)
+    tokens = plan.texts.count * plan.texts.longest
+    states = state_bytes(target.shape.width, PLACES if plan.kind == "eagle3" else 0)
+    speed = _ARITHMETIC_SHARE * arithmetic
+    passes = tokens / min(plan.texts.together, plan.texts.count)
+    once = 2 * parameters_of(target.shape, target) / speed  # seconds of arithmetic for one token
+    return Estimate(
+        c=size.read * room.itemsize / cost.step_bytes,
+        disk_bytes=round(
+            tokens * (_TOKEN_BYTES + states) + size.trained * (_KEPT_COPIES * _FLOAT32 + _HALF)
+        ),
+        writing=passes * cost.step_seconds + tokens * once,
+        computing=tokens * once,
+        training=plan.tokens * _operations(plan, target, size) / speed,
+        draft_bytes=size.trained * _HALF,
+    )
+
+
+def state_bytes(width: int, places: int) -> int:
+    """Return the bytes of a token's stored hidden states, of which ``places`` besides the last."""
+    return _HALF * width * (places + 1) + _TOKEN_STATE_BYTES
+
+
+def draft_size(plan: TrainingPlan, target: ModelShape) -> DraftSize:
+    """Return the parameters of the draft that a plan trains for a target."""
+    width, inner = target.shape.width, target.shape.feed_forward
+    queries, keys = target.heads * target.head_width, target.key_heads * target.head_width
+    output = width * kept_tokens(plan, target)
+    match plan.kind:
+        case "eagle3":
+            joined = 2 * width * (queries + 2 * keys) + queries * width
+            own = PLACES * width * width + joined + 3 * width * inner + output
+            return DraftSize(trained=own, read=own)
+        case "medusa":
+            head = width * width + width + output
+            return DraftSize(trained=plan.positions * head, read=head)
+        case "small":
+            layer = width * (queries + 2 * keys) + queries * width + 3 * width * inner
+            own = min(plan.layers, target.shape.layers) * layer + output
+            table = 0 if target.tied else target.vocabulary * width
+            return DraftSize(trained=own + table, read=own)
+
+
+def kept_tokens(plan: TrainingPlan, target: ModelShape) -> int:
+    """Return how many tokens the draft can propose; a small model proposes all."""
+    if plan.kind == "small" or not 0 < plan.vocabulary < target.vocabulary:
+        return target.vocabulary
+    return plan.vocabulary
+
+
+def _operations(plan: TrainingPlan, target: ModelShape, size: DraftSize) -> float:
+    """Return the operations of a training step for each of its tokens."""
+    teacher = 2 * target.shape.width * kept_tokens(plan, target)
+    passes = 1 if plan.kind == "small" else plan.positions
+    return 2 * _BACKWARD * size.read * passes + teacher
+
+
+def long_time(seconds: float) -> str:
+    """Return an estimated time, such as "3 min" or "2.5 hours"."""
+    return time_text(seconds) if seconds < _LONG else f"{seconds / 3600:.1f} hours"
+
+
+@cache
+def measured_arithmetic() -> float:
+    """Return this processor's operations per second in a product, measured once in 50 ms."""
+    rows = np.ones((_PRODUCT, _PRODUCT), np.float32)
+    best, began = float("inf"), time.perf_counter()
+    while best == float("inf") or time.perf_counter() - began < _PRODUCT_SECONDS:
+        start = time.perf_counter()
+        np.dot(rows, rows)
+        best = min(best, time.perf_counter() - start)
+    return 2 * _PRODUCT**3 / best

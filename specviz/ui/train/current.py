@@ -1,0 +1,107 @@
+"""Start, pause, continue and finish the training that a browser tab shows."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.errors import ConfigError
+from specviz.measure.background_job import Job
+from specviz.record.pairs import CHAT_PAIR, DEFAULT_PAIR, OWN_MTP, PairSpec
+from specviz.training.drafts.plan import TrainingPlan
+from specviz.training.drafts.training_job import TRAINING, DraftWork, OtherWork, TrainingJob
+from specviz.ui.session.background_jobs import (
+    linked_job,
+    put_shown,
+    run_maker,
+    shown_job,
+    the_job_queue,
+)
+from specviz.ui.session.worker import the_worker
+from specviz.worker.parent.client import Worker
+from specviz.worker.parent.job_queue import JobQueue
+
+_GIVES_WAY = "train_gives_way"
+
+
+def target_of(spec: PairSpec) -> PairSpec:
+    """Return the target of a pair, without simulated sizes; an embedded pair stays a pair.
+
+    Raises:
+        ConfigError: The target is on a server.
+    """
+    if spec.served:
+        raise ConfigError("The target is on a server.", remedy="Choose a target on this machine.")
+    alone = spec.without_bodies
+    if spec.embedded or spec.head == OWN_MTP:
+        return alone
+    return PairSpec(
+        target=spec.target, device=spec.device, dtype=spec.dtype, step=spec.step,
+        threads=spec.threads, target_weights=spec.target_weights,
+    )  # fmt: skip
+
+
+def target_name(spec: PairSpec) -> str:
+    """Return the last part of the target's name, for the name of a folder."""
+    if spec.embedded:
+        return spec.name if spec.name == CHAT_PAIR else DEFAULT_PAIR
+    name = re.split(r"[/\\]", (spec.target or "").rstrip("/\\"))[-1]
+    return re.sub(r"[^\w.-]", "-", name.removesuffix(".gguf"))[:40] or "target"
+
+
+def start(spec: PairSpec, plan: TrainingPlan, folder: Path, *, gives_way: bool) -> None:
+    """Start the training in a folder, or go on with it.
+
+    Raises:
+        ConfigError: It runs already, or the target is on a server.
+    """
+    queue, worker = the_job_queue(), the_worker()
+    trainings = (each for each in queue.going if isinstance(each, TrainingJob))
+    if any(Path(each.work.folder) == folder for each in trainings):
+        raise ConfigError("This training runs already.", remedy="Wait for it, or pause it.")
+    work = DraftWork(plan=plan, spec=target_of(spec), folder=str(folder))
+    others = OtherWork(
+        jobs=partial(_other_jobs, queue),
+        waiting=partial(_waits, worker),
+        busy=partial(_busy, worker),
+    )
+    job = TrainingJob(work, run_maker(), others=others, gives_way=gives_way)
+    queue.start(job)
+    put_shown(job)
+
+
+def _other_jobs(queue: JobQueue, job: Job) -> bool:
+    return any(each is not job for each in queue.going)
+
+
+def _waits(worker: Worker) -> bool:
+    return worker.waits
+
+
+def _busy(worker: Worker) -> bool:
+    return worker.busy
+
+
+def take_linked() -> None:
+    """Show the training that the link names, and remove it from the link."""
+    if isinstance(job := linked_job(), TrainingJob):
+        put_shown(job)
+
+
+def shown_training() -> TrainingJob | None:
+    return shown_job(TRAINING, TrainingJob)
+
+
+def choose_gives_way(job: TrainingJob | None) -> bool:
+    """Draw the choice of what happens to other runs; it applies at once to a running job."""
+    chosen = st.toggle(
+        "Pause for other runs", True, key=_GIVES_WAY,
+        help="On: the training is set aside while other runs or comparisons wait, and goes on a "
+        "few seconds after them. Off: they wait in the queue until it is over or paused.",
+    )  # fmt: skip
+    if job is not None and job.going:
+        job.gives_way = chosen
+    return chosen

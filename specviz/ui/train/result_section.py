@@ -1,0 +1,201 @@
+"""The trained draft: its card, links that open it, and a comparison with what the pair had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from specviz.comparison.comparison_job import ComparisonJob
+from specviz.comparison.plan import MAX_LANES, Lane, Plan
+from specviz.errors import ConfigError, SpecvizError
+from specviz.local_models.naming import with_head
+from specviz.record.drafters import first_method
+from specviz.record.numbers import PROBABILITY
+from specviz.record.pairs import PairSpec, default_gamma
+from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
+from specviz.record.run_config import RunConfig
+from specviz.training.drafts.kept_trainings import KeptTraining
+from specviz.training.drafts.progress import TrainedDraft
+from specviz.training.drafts.training_job import TrainingJob
+from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
+from specviz.ui.compare.results import findings_of, show_results
+from specviz.ui.session.background_jobs import put_shown, shown_job, start_comparison
+from specviz.ui.session.presses import press_button, take_press
+from specviz.ui.train.controls import KIND_NAMES
+from specviz.ui.train.current import target_of
+from specviz.ui.tune.current import follow
+from specviz.ui.widgets.pair_boxes import put_local_pair
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+BEFORE_AND_AFTER = "train-compare"
+_LOOKUPS = ("prompt-lookup", "suffix")
+_OPENED = {"watch": "Open in Watch", "compare": "Compare with the others", "tune": "Tune"}
+_GO = "train go to page"
+_LENGTH = 128  # tokens of a compared run
+
+
+def show_result(job: TrainingJob, result: TrainedDraft, spec: PairSpec, *, chat: bool) -> None:
+    """Draw the result of a training.
+
+    Args:
+        job: The training.
+        result: Its draft.
+        spec: The pair of the page, which may have an older draft for the target.
+        chat: Whether the target has a chat template.
+    """
+    _show_card(job, result)
+    made = pair_with(job.spec, Path(result.folder))
+    gamma = _best_gamma(job)
+    _offer_links(made, spec, gamma)
+    _show_before_and_after(job, made, spec, gamma, chat=chat)
+
+
+def show_kept_draft(spec: PairSpec, kept: KeptTraining) -> None:
+    """Draw links that open the draft of an earlier training."""
+    try:
+        made = pair_with(target_of(spec), kept.folder / "draft")
+    except SpecvizError as error:
+        show_error(error)
+        return
+    st.caption(
+        f"{as_text(kept.folder.name)} has a draft for {as_text(kept.target)}. Press *Continue* to "
+        "see its curves, or to train it further with more steps."
+    )
+    _offer_links(made, spec, RunConfig().gamma)
+
+
+def pair_with(target: PairSpec, draft: Path) -> PairSpec:
+    """Return the pair of a training's target and the draft in a folder."""
+    return with_head(
+        PairSpec(
+            target=target.target_place, draft=str(draft), device=target.device, dtype=target.dtype,
+            step=target.step, threads=target.threads, target_weights=target.target_weights,
+        )
+    )  # fmt: skip
+
+
+def _best_gamma(job: TrainingJob) -> int:
+    found = job.best_worth
+    return RunConfig().gamma if found is None else found.best.gamma
+
+
+def _show_card(job: TrainingJob, result: TrainedDraft) -> None:
+    plan = job.work.plan
+    accepted, agreeing = (
+        ", ".join(PROBABILITY.shown(value) for value in row)
+        for row in (result.accepted, result.agreeing)
+    )
+    with st.container(border=True, key="train_card", gap="small"):
+        st.markdown(f"##### The draft: {KIND_NAMES[plan.kind]}, of step {result.step:,}")
+        st.markdown(
+            f"Acceptance by position on held-out texts: {accepted} at temperature 1; {agreeing} at "
+            "temperature 0."
+        )
+        st.caption(
+            f"{plan.texts.count:,} texts of at most {plan.texts.longest:,} tokens, "
+            f"{plan.steps:,} steps, seed {plan.seed}. Folder: {as_text(result.folder)}"
+        )
+
+
+def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:
+    """Draw buttons that open the pair on other pages; ``switch_if_asked`` changes the page."""
+    with st.container(horizontal=True, key="train_links"):
+        for page, label in _OPENED.items():
+            st.button(
+                label, key=f"train_to_{page}", on_click=_hand_over, args=(page, made, spec, gamma)
+            )
+
+
+def _hand_over(page: str, made: PairSpec, spec: PairSpec, gamma: int) -> None:
+    st.session_state[_GO] = page
+    if page == "compare":
+        lanes = lanes_of(made, spec, gamma, chat=False)
+        st.session_state[LANES_HANDOVER] = [lane_text(each) for each in lanes]
+    else:
+        put_local_pair(made.target or "", made.draft or "")
+        st.session_state["gamma"] = gamma
+
+
+def switch_if_asked() -> None:
+    """Open the page whose button was pressed. Call before the page draws its controls."""
+    page = st.session_state.pop(_GO, None)
+    if page in _OPENED:
+        # Without query_params, switch_page refuses parameters that are bound to widgets.
+        lanes = {"lane": st.session_state[LANES_HANDOVER]} if page == "compare" else {}
+        st.switch_page(f"pages/{page}.py", query_params=lanes)
+
+
+def lanes_of(made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> tuple[Lane, ...]:
+    """Return the new draft, the older draft if the pair has one, and the lookups.
+
+    An older draft belongs to the comparison only if its target is the same.
+    """
+    own = RunConfig(
+        temperature=0.0, gamma=gamma, drafter=first_method(made.draft_kind).name, chat=chat,
+        max_new_tokens=_LENGTH,
+    )  # fmt: skip
+    lanes = [Lane(spec=made, config=own, name="trained")]
+    older = spec.without_bodies
+    if older.draft_kind and older.target_place == made.target and older.draft != made.draft:
+        method = first_method(older.draft_kind).name
+        config = replace(own, drafter=method, gamma=default_gamma(older))
+        lanes.append(Lane(spec=older, config=config, name="older draft"))
+    lanes += [
+        Lane(spec=made, config=replace(own, drafter=each, gamma=RunConfig().gamma), name=each)
+        for each in _LOOKUPS
+    ]
+    return tuple(lanes[:MAX_LANES])
+
+
+def held_out_items(used: tuple[str, ...], *, chat: bool) -> tuple[SuiteItem, ...]:
+    """Return the shipped prompts that the training did not use.
+
+    Raises:
+        ConfigError: It used all.
+    """
+    known = {*used}
+    for suite in (chat_suite, preset_suite) if chat else (preset_suite,):
+        items = tuple(each for each in suite() if each.prompt not in known and not each.before)
+        if items:
+            return items
+    raise ConfigError(
+        "The training used all shipped prompts.", remedy="Compare on a file of prompts on Compare."
+    )
+
+
+def plan_of(job: TrainingJob, made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> Plan:
+    """Return the comparison of the new draft with what the pair had.
+
+    Raises:
+        SpecvizError: There are no prompts for it.
+    """
+    items = held_out_items(job.work.plan.texts.prompts, chat=chat)
+    return Plan(lanes=lanes_of(made, spec, gamma, chat=chat), items=items, repeats=1)
+
+
+def _show_before_and_after(
+    job: TrainingJob, made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool
+) -> None:
+    st.markdown("#### Before and after")
+    st.caption(
+        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft, on "
+        "shipped prompts that the training did not use, at temperature 0. Every run is timed "
+        "against the target alone along the same tokens."
+    )
+    press_button("Compare before and after", key="train_compare")
+    if take_press("train_compare"):
+        try:
+            plan = plan_of(job, made, spec, gamma, chat=chat)
+            put_shown(start_comparison(BEFORE_AND_AFTER, plan, fresh=False))
+        except SpecvizError as error:
+            show_error(error)
+    compared: Any = shown_job(BEFORE_AND_AFTER, ComparisonJob)
+    if compared is None or made not in [each.spec for each in compared.plan.lanes]:
+        return
+    follow(compared)
+    found = None if compared.going else findings_of(BEFORE_AND_AFTER, compared)
+    if found is not None:
+        show_results(found, BEFORE_AND_AFTER)

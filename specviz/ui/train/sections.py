@@ -1,0 +1,237 @@
+"""The sections of Train: the predicted cost, the progress, the curves, and what they are worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from specviz.errors import ConfigError
+from specviz.record.body_costs import BodyRoom
+from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, TOKENS, WHOLE_PERCENT
+from specviz.training.drafts.estimate import estimate, long_time, measured_arithmetic
+from specviz.training.drafts.plan import KINDS, TrainingPlan
+from specviz.training.drafts.progress import Trained
+from specviz.training.drafts.training_job import TrainingJob
+from specviz.training.drafts.worth import MORE, Worth
+from specviz.ui.session.background_jobs import stop
+from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.session.worker import this_tab
+from specviz.ui.train.charts import (
+    WorthPoint,
+    acceptance_chart,
+    gains_chart,
+    loss_chart,
+    worth_chart,
+)
+from specviz.ui.train.controls import KIND_NAMES
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.worker.parent.client import Room
+
+_TICK = 2.0  # seconds: charts are rebuilt each time
+_UNKNOWN = ConfigError("The target's shape is not known.", remedy="Load the target again.")
+_EMPTY = (
+    "No training yet. The target writes texts, and a draft learns to predict them. Meanwhile, this "
+    "page shows the loss, the acceptance on texts that are held out, and the speedup that follows "
+    "from it on this machine."
+)
+
+
+def show_costs(plan: TrainingPlan, room: Room | None) -> None:
+    """Draw what each kind of draft would cost with these settings.
+
+    Args:
+        plan: The settings.
+        room: The request for the target's shape, which opens small files only.
+    """
+    if room is None:
+        st.caption("Load the target to see what a training costs: *The pair*, *Load*.")
+        return
+
+    def is_done() -> bool:
+        return room.done
+
+    def draw(done: bool) -> None:
+        if not done:
+            st.caption("Reading the target's shape.")
+        elif room.result is None:
+            show_error(room.error or _UNKNOWN)
+        else:
+            _show_table(plan, room.result)
+
+    redraw_while_busy(is_done(), is_done, lambda done: not done, draw, seconds=0.5)
+
+
+def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
+    found = [estimate(replace(plan, kind=kind), room, measured_arithmetic()) for kind in KINDS]
+    known = [each for each in found if each is not None]
+    if len(known) < len(KINDS):
+        st.caption("The costs are not known: this target has no lean step, which training reads.")
+        return
+    names = [f"**{KIND_NAMES[k]}**" if k == plan.kind else KIND_NAMES[k] for k in KINDS]
+    frame = pd.DataFrame.from_dict(
+        {
+            "draft": names,
+            "c here": [COST.shown(each.c) for each in known],
+            "its size": [SIZE.shown(each.draft_bytes) for each in known],
+            "disk, at most": [SIZE.shown(each.disk_bytes) for each in known],
+            "time, about": [long_time(each.seconds) for each in known],
+        }
+    )
+    with st.container(key="train_costs"):
+        st.table(frame, border="horizontal", hide_index=True)
+    st.caption(
+        ":orange-badge[predicted] From the target's shape, this machine's bandwidth and its "
+        "arithmetic. c: the bytes of a draft step over those of a target step; small models are "
+        "slower than that, because each operation has a fixed cost."
+    )
+
+
+def show_empty() -> None:
+    st.info(_EMPTY)
+
+
+def follow_training(job: TrainingJob) -> None:
+    """Draw the training, and redraw it while it runs."""
+
+    def look() -> bool:
+        this_tab()
+        return job.going
+
+    redraw_while_busy(look(), look, bool, partial(_show, job), seconds=_TICK)
+
+
+def _show(job: TrainingJob, going: bool) -> None:
+    if going:
+        _show_progress(job)
+    elif job.error is not None:
+        show_error(job.error)
+    elif job.result is None:
+        st.info(
+            f"Paused at step {job.curves.step:,}. Everything is kept; press *Continue* to go on, "
+            "also after a restart of the dashboard."
+        )
+    _show_figures(job)
+    _show_curves(job)
+
+
+def _show_progress(job: TrainingJob) -> None:
+    done, planned = job.progress
+    left = job.seconds_left
+    ahead = "" if left is None else f", about {long_time(left)} left"
+    count = f"{done:,} of {planned:,}: " if job.stage else ""
+    with st.container(horizontal=True, vertical_alignment="center", key="train_progress"):
+        st.progress(
+            min(1.0, done / max(1, planned)), text=f":small[{count}{as_text(job.doing)}{ahead}]"
+        )
+        st.button("Pause", key="train_pause", on_click=stop, args=(job,))
+        st.button(
+            "Stop and keep the best", key="train_finish", on_click=job.finish,
+            disabled=not job.can_finish,
+        )  # fmt: skip
+    if job.pauses:
+        st.caption(f"Set aside for other runs: {job.pauses:,}×.")
+
+
+def _show_figures(job: TrainingJob) -> None:
+    found = job.figures
+    if found is None:
+        return
+    repeated = f", {found.repeated:,} repeated texts left out" if found.repeated else ""
+    st.caption(
+        f":green-badge[measured] {found.texts:,} texts with {found.tokens:,} tokens that the "
+        f"target wrote{repeated}; {WHOLE_PERCENT.shown(found.ended)} ended by themselves; "
+        f"{WHOLE_PERCENT.shown(found.repetition)} of the 4-grams are repetitions; the draft can "
+        f"propose {WHOLE_PERCENT.shown(found.covered)} of the tokens."
+    )
+
+
+def _show_curves(job: TrainingJob) -> None:
+    curves = job.curves
+    if not curves.losses:
+        return
+    left, right = st.columns(2, gap="medium")
+    with left:
+        show_chart(
+            loss_chart(curves.losses),
+            "The loss of the steps. In a long training, each point is a mean over neighbours.",
+            "measured", key="train_loss", alt="Loss over the steps of the training",
+        )  # fmt: skip
+    if not curves.checks:
+        right.caption("The acceptance on held-out texts is computed every 100 steps.")
+        return
+    found = job.best_worth
+    even = None if found is None else found.best.break_even
+    with right:
+        show_chart(
+            acceptance_chart(curves.checks, even),
+            "Acceptance on held-out texts, at temperature 1. Above break-even, speculation pays.",
+            "measured", key="train_acceptance", alt="Acceptance by position over the steps",
+        )  # fmt: skip
+    if found is not None:
+        _show_worth(job, found)
+
+
+def _show_worth(job: TrainingJob, found: Worth) -> None:
+    best, costs = found.best, job.costs
+    assert costs is not None
+    with st.container(border=True, key="train_worth", gap="small"):
+        st.markdown(
+            f"##### Expected speedup {RATIO.shown(best.speedup)} with γ {best.gamma}: "
+            f"{TOKENS.shown(best.tokens)} tokens per round."
+        )
+        if best.speedup <= 1.0:
+            st.markdown(
+                "So far the target alone is faster. "
+                + ("" if best.break_even is None else "It pays off from an acceptance of ")
+                + ("" if best.break_even is None else f"{PROBABILITY.shown(best.break_even)}.")
+            )
+        if (more := job.gain_of_more) is not None:
+            st.markdown(
+                f"{MORE:g} times as much training: about +{RATIO.shown(more)}. "
+                ":orange-badge[extrapolated] from acceptance over the logarithm of the tokens."
+            )
+        verified = "measured here" if costs.measured else "assumed to be one target step"
+        st.caption(
+            f"τ / (γ c + v) with the acceptance above, c {COST.shown(costs.c)} (predicted from the "
+            f"bytes of a step) and v {COST.shown(costs.verify[best.gamma - 1])} ({verified})."
+        )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        show_chart(
+            worth_chart(worth_points(job)),
+            "The speedup expected at the best γ so far. Above the line, speculation pays off.",
+            "exact", key="train_worth_chart", alt="Expected speedup over the steps",
+        )  # fmt: skip
+    with right:
+        show_chart(
+            gains_chart(gains_of(job)),
+            "The best draft so far. Open points count further positions like the last trained one.",
+            "exact", key="train_gains", alt="Expected speedup over γ",
+        )  # fmt: skip
+
+
+def worth_points(job: TrainingJob) -> list[WorthPoint]:
+    """Return the best expected speedup after each evaluation."""
+    found = [(each.step, job.worth_of(each)) for each in job.curves.checks]
+    return [
+        WorthPoint(step=step, gamma=own.best.gamma, speedup=own.best.speedup)
+        for step, own in found
+        if own is not None
+    ]
+
+
+def gains_of(job: TrainingJob) -> list[tuple[str, Worth]]:
+    """Return what the best draft is worth at temperatures 1 and 0."""
+    best: Trained | None = job.curves.best
+    row = job.result or best
+    if row is None:
+        return []
+    found = (
+        ("temperature 1", job.worth_of(row)),
+        ("temperature 0", job.worth_of(row, greedy=True)),
+    )
+    return [(name, own) for name, own in found if own is not None]
