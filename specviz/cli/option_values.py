@@ -24,7 +24,7 @@ from specviz.record.limits import TIMING
 from specviz.record.pairs import LIBRARY, PairSpec
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, chat_suite, read_suite
 from specviz.record.run_config import RunConfig, refuse_without_effect
-from specviz.record.shapes import parse_shape
+from specviz.record.shapes import parse_dynamic_tree, parse_shape
 from specviz.store.text_files import read_text
 
 _NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a GGUF file."
@@ -55,6 +55,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         gamma=_GAMMA if options.gamma is None else options.gamma,
         drafter=drafter,
         branching=parse_shape(options.branching),
+        dynamic_tree=parse_dynamic_tree(options.dynamic_tree),
         stop=tuple(options.stop),
         chat=bool(options.chat),
         forks=parse_forks("+".join(options.fork)),

@@ -86,6 +86,7 @@ def test_the_remedy_for_a_lane_without_a_draft_works(
     [
         (["--num-drafts", "2"], []),
         (["--branching", "2x1"], []),
+        (["--dynamic-tree", "2x3"], []),
         (["--draft-until", "confidence:0.4"], ["--drafter", "early-exit:1"]),
     ],
 )
