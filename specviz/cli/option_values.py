@@ -136,11 +136,16 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
 
 
 def named_lane(text: str, default: Lane) -> Lane:
-    """Return the lane that --lane or --candidate describes, with model names resolved."""
+    """Return the lane that --lane or --candidate describes, with model names resolved.
+
+    A lane with a draft of its own uses it, also if the default pair has none.
+    """
     lane = parse_lane(text, default)
     spec, config = with_places(lane.spec), lane.config
     if "drafter=" in text:
         spec = with_drafter(spec, config.drafter)
+    elif config.drafter == first_method(default.spec.draft_kind).name:
+        config = replace(config, drafter=first_method(spec.draft_kind).name)
     else:
         config = with_fitting_drafter(config, spec)
     check_drafter(spec, config.draft_method)

@@ -38,7 +38,7 @@ class TargetWeights:
         if not isinstance(lean, LeanWeights):
             raise TrainingError(
                 f"{pair.info.target.name} has no lean step, which training reads.",
-                remedy="Choose a Llama, Mistral, Qwen2 or Qwen3 model, and --step auto or lean.",
+                remedy="Choose a Llama, Mistral, Qwen2 or Qwen3 model, and its lean step.",
             )
         return TargetWeights(
             name=pair.info.target.name,
