@@ -20,6 +20,8 @@ METHODS = {
     "drafts": replace(_BASE, num_drafts=3),
     "tree": replace(_BASE, branching=(3, 2, 1)),
     "wide": replace(_BASE, branching=(8, 3, 1)),
+    "dynamic": replace(_BASE, dynamic_tree=(4, 14)),
+    "dynamic by matching": replace(_BASE, dynamic_tree=(4, 14), rule="match"),
     "sure": replace(_BASE, draft_until="confidence:0.5"),
     "head": replace(_BASE, drafter="eagle"),
 }

@@ -214,6 +214,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         help="draft a tree, such as 3x2x1x1: three candidates, two after each of them, and so on",
     )
     group.add_argument(
+        "--dynamic-tree",
+        default="",
+        metavar="WIDTHxCANDIDATES",
+        help="draft a tree as EAGLE-2 does, such as 8x24: at each of the γ depths, expand the 8 "
+        "nodes with the likeliest paths into at most 8 children each; verify at most 24 candidates",
+    )
+    group.add_argument(
         "--rule",
         choices=tuple(RULES),
         default=DEFAULTS.rule,

@@ -24,7 +24,7 @@ from specviz.record.limits import TIMING
 from specviz.record.pairs import LIBRARY, PairSpec
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, chat_suite, read_suite
 from specviz.record.run_config import RunConfig, refuse_without_effect
-from specviz.record.shapes import parse_shape
+from specviz.record.shapes import parse_dynamic_tree, parse_shape
 from specviz.store.text_files import read_text
 
 _NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a GGUF file."
@@ -55,6 +55,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         gamma=_GAMMA if options.gamma is None else options.gamma,
         drafter=drafter,
         branching=parse_shape(options.branching),
+        dynamic_tree=parse_dynamic_tree(options.dynamic_tree),
         stop=tuple(options.stop),
         chat=bool(options.chat),
         forks=parse_forks("+".join(options.fork)),
@@ -135,11 +136,16 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
 
 
 def named_lane(text: str, default: Lane) -> Lane:
-    """Return the lane that --lane or --candidate describes, with model names resolved."""
+    """Return the lane that --lane or --candidate describes, with model names resolved.
+
+    A lane with a draft of its own uses it, also if the default pair has none.
+    """
     lane = parse_lane(text, default)
     spec, config = with_places(lane.spec), lane.config
     if "drafter=" in text:
         spec = with_drafter(spec, config.drafter)
+    elif config.drafter == first_method(default.spec.draft_kind).name:
+        config = replace(config, drafter=first_method(spec.draft_kind).name)
     else:
         config = with_fitting_drafter(config, spec)
     check_drafter(spec, config.draft_method)

@@ -28,10 +28,14 @@ from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_S
 from specviz.record.pairs import QUANTISED
 
 BENCH_BODY = "90M"
-_DEFAULT_METHOD = {
-    name: getattr(DEFAULTS, name)
-    for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
-} | {"branching": "", "drafter": None}  # None: the first drafter that fits the pair
+_DEFAULT_METHOD = (
+    {
+        name: getattr(DEFAULTS, name)
+        for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
+    }
+    | {"branching": "", "dynamic_tree": ""}
+    | {"drafter": None}
+)  # None: the first that fits the pair
 
 
 _COMMANDS = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from specviz.figures.body_words import simulated_cost
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import chosen_drafter
+from specviz.record.run_config import RunConfig
 from specviz.record.shapes import shape_text
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _words(lane: Lane, title_is_unique: bool) -> tuple[str, ...]:
         f"top-k {config.top_k}" if config.top_k else "no top-k",
         f"top-p {config.top_p:g}" if config.top_p < 1 else "no top-p",
         config.rule,
-        f"tree {shape_text(config.branching)}" if config.branching else "no tree",
+        _tree(config),
         f"{config.num_drafts} drafts" if config.num_drafts > 1 else "one draft",
         "drafts may repeat" if config.replacement else "no draft twice",
         f"until {config.draft_until}",
@@ -95,6 +96,12 @@ def _words(lane: Lane, title_is_unique: bool) -> tuple[str, ...]:
         f"{spec.step} step",
         f"{spec.threads or 'chosen'} threads",
     )
+
+
+def _tree(config: RunConfig) -> str:
+    if config.dynamic_tree:
+        return f"dynamic tree {shape_text(config.dynamic_tree)}"
+    return f"tree {shape_text(config.branching)}" if config.branching else "no tree"
 
 
 def _body(role: str, body: str) -> str:

@@ -25,7 +25,7 @@ from specviz.record.run_config import (
     refuse_without_effect,
     settings_without_effect,
 )
-from specviz.record.shapes import parse_shape
+from specviz.record.shapes import parse_dynamic_tree, parse_shape
 from specviz.store.dataclass_json import fit_to_type, from_json
 
 __all__ = [
@@ -242,6 +242,8 @@ def _value(key: str, text: str, like: object) -> object:
         return parse_forks(text)
     if key == "branching":
         return parse_shape(text)
+    if key == "dynamic_tree":
+        return parse_dynamic_tree(text)
     try:
         if isinstance(like, bool):
             return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]

@@ -304,7 +304,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     if config.draft_method.own:  # the table has no cost for a custom drafter
         return StepTimes(target=costs.target_step(context))
     if not config.is_chain:
-        return shape_times(costs, context, config.shape)
+        return shape_times(costs, context, config)
     drafts = config.draft_method.has_steps
     fed_more = mean_fed_more(whole) if costs.runs else 0.0
     if config.fixed_length:

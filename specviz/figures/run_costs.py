@@ -23,7 +23,7 @@ from specviz.figures.process_spread import (
     usual_spread,
 )
 from specviz.figures.timing import trimmed_mean
-from specviz.record.shapes import Shape
+from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, StepCosts
 from specviz.record.trace import Baseline, Round, Slice
 
@@ -88,18 +88,18 @@ def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
 
 
 def fitted_costs(
-    runs: Sequence[RunCosts], table: StepCosts | None, shape: Shape | None = None
+    runs: Sequence[RunCosts], table: StepCosts | None, trees: RunConfig | None = None
 ) -> StepCosts | None:
     """Return the step costs for another run; None without runs and table.
 
     Args:
-        shape: The shape of the runs' drafts if they are trees.
+        trees: The configuration of the runs if they draft trees.
     """
     usable = [run for run in runs if run.phases]
     if not usable:
         return table
     fit = _Fit(usable, table)
-    made = fit.trees(shape) if shape is not None else fit.chains()
+    made = fit.trees(trees) if trees is not None else fit.chains()
     return replace(
         made,
         runs=len(usable),
@@ -278,7 +278,7 @@ class _Fit:
 
     # Trees
 
-    def trees(self, shape: Shape) -> StepCosts:
+    def trees(self, config: RunConfig) -> StepCosts:
         table = self._table or StepCosts(contexts=self._contexts, draft=(), target=(self._steps,))
         scaled = replace(
             table, target=tuple(tuple(self._scale * each for each in row) for row in table.target)
@@ -287,7 +287,8 @@ class _Fit:
         if verifying is None:
             return scaled
         made = ShapeCosts(
-            shape=shape,
+            shape=config.shape,
+            dynamic=config.dynamic_tree,
             draft=self._at_contexts(drafting.cost if drafting else 0.0),
             verify=self._at_contexts(verifying.cost),
             draft_error=drafting.error if drafting else 0.0,

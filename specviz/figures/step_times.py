@@ -9,7 +9,6 @@ from statistics import fmean
 
 from specviz.figures.arithmetic import known_ratio
 from specviz.record.run_config import RunConfig
-from specviz.record.shapes import Shape, num_nodes
 from specviz.record.step_costs import StepCosts
 from specviz.record.trace import Round
 
@@ -127,14 +126,14 @@ def varied_step_times(
     )  # fmt: skip
 
 
-def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
-    """Return the step times of a round with this shape.
+def shape_times(costs: StepCosts, context: float, config: RunConfig) -> StepTimes:
+    """Return the step times of a round with the tree or the drafts of a configuration.
 
-    If the table lacks the shape, only the target step is known. Gamma is the depth of the shape. A
-    draft step drafts one depth of the shape.
+    If the table lacks them, only the target step is known. Gamma is the depth of the tree. A draft
+    step drafts one depth.
     """
     shape = costs.shape
-    if shape is None or shape.shape != wanted:
+    if shape is None or not _covers_shape(costs, config):
         return StepTimes(target=costs.target_step(context))
     drafting, verification = costs.shape_phases(context)
     return StepTimes(
@@ -142,7 +141,7 @@ def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
         draft=drafting / len(shape.shape),
         target=costs.target_step(context),
         verification=verification,
-        overhead=costs.overhead_of(num_nodes(wanted)),
+        overhead=costs.overhead_of(config.most_candidates),
         overhead_error=costs.overhead_error,
         draft_error=shape.draft_error,
         target_error=_target_error(costs, 1),
@@ -161,9 +160,15 @@ def covers_run(costs: StepCosts | None, config: RunConfig) -> bool:
     if costs is None:
         return False
     if not config.is_chain:
-        return costs.shape is not None and costs.shape.shape == config.shape
+        return _covers_shape(costs, config)
     gamma = config.gamma if config.fixed_length else 1
     return covers_gamma(costs, gamma) and (bool(costs.draft) or not config.draft_method.has_steps)
+
+
+def _covers_shape(costs: StepCosts, config: RunConfig) -> bool:
+    shape = costs.shape
+    known = None if shape is None else (shape.shape, shape.dynamic)
+    return known == (config.shape, config.dynamic_tree)
 
 
 def _draft_error(costs: StepCosts, drafts: bool) -> float | None:

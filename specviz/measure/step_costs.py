@@ -83,7 +83,7 @@ def costs_of_this_run(
 def _fitted(
     pair: Pair, config: RunConfig, runs: Sequence[RunCosts], table: StepCosts | None
 ) -> StepCosts | None:
-    made = fitted_costs(runs, table, None if config.is_chain else config.shape)
+    made = fitted_costs(runs, table, None if config.is_chain else config)
     if made is None or table is not None:
         return made
     draft, target = _reads(pair, config)
@@ -155,7 +155,7 @@ def _measure_table(
     from specviz.engine.decoding.costs import measure_step_costs
     from specviz.engine.loading.hardware import read_bandwidth
 
-    settings, contexts = _lossless_settings(config), _contexts(pair, config)
+    settings, contexts = _usual_settings(config), _contexts(pair, config)
     bandwidth = read_bandwidth(pair.device)
     measured = measure_step_costs(
         pair, settings, contexts=contexts, on_progress=on_progress, stepwise=_stepwise(pair, config)
@@ -231,6 +231,10 @@ def _shape(config: RunConfig) -> Iterator[str]:
     """
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
+    if config.dynamic_tree:
+        yield f"dynamic {shape_text(config.dynamic_tree)}"
+    if not config.is_chain and config.rule == "match":
+        yield "likeliest children"
     if config.draft_method.has_steps and not config.draft_method.needs_draft:
         yield "with its steps"
 
@@ -265,5 +269,7 @@ def _sampling(config: RunConfig) -> str:
     return "+".join(parts)
 
 
-def _lossless_settings(config: RunConfig) -> RunConfig:
-    return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover", forks=())
+def _usual_settings(config: RunConfig) -> RunConfig:
+    """Return the settings without forks, and with the rule only if it changes the cost of trees."""
+    rule = "match" if config.rule == "match" and not config.is_chain else "lossless"
+    return dataclasses.replace(config, rule=rule, epsilon=0.0, residual="leftover", forks=())

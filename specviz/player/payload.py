@@ -322,7 +322,8 @@ def _choice_of(trace: Trace) -> RunChoice:
 def _forecast_key(choice: RunChoice) -> tuple[object, ...]:
     """Return everything that acceptance depends on; runs with equal keys share a forecast."""
     config = choice.config
-    method = (config.rule, config.epsilon, config.residual, config.shape[:1], config.draft_until)
+    method = (config.rule, config.epsilon, config.residual, config.draft_until)
+    shape = (config.shape[:1], config.dynamic_tree)
     sampling = (config.temperature, config.top_k, config.top_p)
     prompt = (choice.kind or choice.prompt, config.chat, config.ignore_eos)
-    return (*sampling, config.drafter, *method, *prompt)
+    return (*sampling, config.drafter, *method, *shape, *prompt)

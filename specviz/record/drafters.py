@@ -35,6 +35,7 @@ class DraftMethod:
     drafts_with: str = ""
     has_steps: bool = False  # each candidate costs a step of a model
     fills_rounds: bool = False
+    trees: bool = False  # also drafts several drafts and trees
     takes_number: bool = False
     takes_texts: bool = False  # can use texts besides the run's own
     own: bool = False  # a custom class
@@ -62,6 +63,7 @@ _METHODS = (
         drafts_with=MODEL,
         has_steps=True,
         fills_rounds=True,
+        trees=True,
     ),
     DraftMethod(
         name="prompt-lookup",
@@ -88,11 +90,11 @@ _METHODS = (
         takes_number=True,
     ),
 )
-_HEADS = (  # the last entry: whether a head drafts as many candidates as are asked for
-    ("eagle", "EAGLE", "an EAGLE head, which reads the target's hidden states", True),
-    ("mtp", "MTP", "the target's own layers for multi-token prediction (MTP)", True),
-    ("medusa", "Medusa", "Medusa heads, one for each candidate", False),
-    ("dflash", "DFlash", "a DFlash head, which drafts a block in one pass", False),
+_HEADS = (  # the last entries: whether a head drafts any number of candidates, and trees
+    ("eagle", "EAGLE", "an EAGLE head, which reads the target's hidden states", True, True),
+    ("mtp", "MTP", "the target's own layers for multi-token prediction (MTP)", True, True),
+    ("medusa", "Medusa", "Medusa heads, one for each candidate", False, True),
+    ("dflash", "DFlash", "a DFlash head, which drafts a block in one pass", False, False),
 )
 _METHODS += tuple(
     DraftMethod(
@@ -103,8 +105,9 @@ _METHODS += tuple(
         drafts_with=name,
         has_steps=True,
         fills_rounds=fills,
+        trees=trees,
     )
-    for name, short, does, fills in _HEADS
+    for name, short, does, fills, trees in _HEADS
 )
 _OWN_METHOD = DraftMethod(
     name="own",

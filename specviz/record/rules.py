@@ -28,7 +28,8 @@ class Rule:
     does: str
     exact: bool  # the text has the target's distribution
     deciding: Deciding
-    several: bool = False  # also verifies several drafts and trees
+    several: bool = False  # also verifies several drafts
+    trees: bool = False  # also verifies trees
     takes: tuple[str, ...] = ()
 
     @property
@@ -45,6 +46,7 @@ _RULES = (
         exact=True,
         deciding="odds",
         several=True,
+        trees=True,
     ),
     Rule(
         name="block",
@@ -68,6 +70,7 @@ _RULES = (
         "token; exact, and used by several servers",
         exact=True,
         deciding="equal",
+        trees=True,
     ),
     Rule(
         name="over-accept",

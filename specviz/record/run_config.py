@@ -12,7 +12,13 @@ from specviz.record.forks import Fork, check_forks
 from specviz.record.limits import LIMITS, MAX_GAMMA, check_one_of
 from specviz.record.rules import RULES, Rule, RuleName
 from specviz.record.run_facts import sampling_words
-from specviz.record.shapes import Shape, check_shape, num_nodes, shape_text
+from specviz.record.shapes import (
+    Shape,
+    check_dynamic_tree,
+    check_shape,
+    num_nodes,
+    shape_text,
+)
 from specviz.record.stopping import DraftUntil, parse_stopping
 
 ResidualName = Literal["leftover", "target", "draft"]
@@ -22,9 +28,11 @@ ResidualName = Literal["leftover", "target", "draft"]
 class RunConfig:
     """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
 
-    A round drafts ``num_drafts`` chains, or a tree of shape ``branching``, whose depth replaces
-    ``gamma``. ``replacement``: parallel chains may begin with the same token; the children of a
-    tree node always differ.
+    A round drafts ``num_drafts`` chains, a tree of shape ``branching``, whose depth replaces
+    ``gamma``, or a dynamic tree of depth ``gamma``. ``dynamic_tree``: its width (the nodes expanded
+    at each depth, and the most children of a node) and its largest number of candidates.
+    ``replacement``: parallel chains may begin with the same token; the children of a tree node
+    always differ.
     """
 
     gamma: int = 5
@@ -38,6 +46,7 @@ class RunConfig:
     num_drafts: int = 1
     replacement: bool = True
     branching: Shape = ()
+    dynamic_tree: Shape = ()
     rule: RuleName = "lossless"
     epsilon: float = 0.0
     residual: ResidualName = "leftover"
@@ -62,6 +71,7 @@ class RunConfig:
         if any(not _is_utf8(text) for text in self.stop):
             raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
         check_shape(self.branching, MAX_GAMMA)
+        check_dynamic_tree(self.dynamic_tree)
         parse_stopping(self.draft_until)
         _check_combination(self)
         check_forks(self.forks, by_draws=not (self.greedy and self.exact))
@@ -97,12 +107,13 @@ class RunConfig:
 
     @property
     def shape(self) -> Shape:
-        """Children per node, depth by depth."""
+        """Children per node, depth by depth; for a dynamic tree, only the depth is meaningful."""
         return self.branching or (self.num_drafts, *(1 for _ in range(self.gamma - 1)))
 
     @property
     def is_chain(self) -> bool:
-        return self.num_drafts == 1 and all(each == 1 for each in self.branching)
+        single = self.num_drafts == 1 and all(each == 1 for each in self.branching)
+        return single and not self.dynamic_tree
 
     @property
     def depth(self) -> int:
@@ -112,7 +123,22 @@ class RunConfig:
     @property
     def most_candidates(self) -> int:
         """The largest number of candidates in a round."""
-        return num_nodes(self.shape)
+        return self.candidates_within(self.depth)
+
+    def candidates_within(self, depth: int) -> int:
+        """Return the largest number of candidates in a round of at most this depth."""
+        if not self.dynamic_tree:
+            return num_nodes(self.shape[:depth])
+        width, candidates = self.dynamic_tree
+        return min(candidates, width + max(0, depth - 1) * width**2) if depth else 0
+
+    @property
+    def spare_rows(self) -> int:
+        """The cache rows that a round needs beyond its longest path."""
+        if not self.dynamic_tree:
+            return self.most_candidates - self.depth
+        # The draft also reads nodes that do not become candidates.
+        return max(self.most_candidates, self.dynamic_tree[0] * (self.depth - 1))
 
     @property
     def without_alpha(self) -> str:
@@ -129,7 +155,8 @@ class RunConfig:
     @property
     def fixed_length(self) -> bool:
         """Return whether every round drafts equally many candidates if the length limit allows."""
-        return self.draft_until == "count" and self.draft_method.fills_rounds
+        fixed = self.draft_until == "count" and not self.dynamic_tree
+        return fixed and self.draft_method.fills_rounds
 
     @property
     def has_ideal(self) -> bool:
@@ -146,17 +173,24 @@ class RunConfig:
 def _check_combination(config: RunConfig) -> None:
     """Raise ConfigError for settings that contradict each other."""
     several, method, until = not config.is_chain, config.draft_method, config.until
-    if config.branching and config.num_drafts > 1:
-        _refuse("num_drafts and branching exclude each other.", "Give one of them.")
-    if several and not config.judging.several:
+    given = {
+        "num_drafts": config.num_drafts > 1,
+        "branching": config.branching,
+        "dynamic_tree": config.dynamic_tree,
+    }
+    if len(both := [name for name, value in given.items() if value]) > 1:
+        _refuse(f"{both[0]} and {both[1]} exclude each other.", "Give one of them.")
+    rule = config.judging
+    if several and not (rule.several if config.num_drafts > 1 else rule.trees):
         _refuse(
             f"rule={config.rule} verifies only one chain.",
             "Use rule=lossless with several drafts or a tree.",
         )
-    if several and not (method.needs_draft and config.draft_until == "count"):
+    if several and not (method.trees and config.draft_until == "count"):
         _refuse(
-            "Several drafts and trees need drafter=model and draft_until=count.",
-            "Use a draft model and no draft_until, or draft one chain.",
+            "Several drafts and trees need drafter=model, eagle, mtp or medusa, and "
+            "draft_until=count.",
+            "Use a draft model or such a head and no draft_until, or draft one chain.",
         )
     if until.stopping.name != "count" and not (method.has_steps or method.own):
         _refuse(
@@ -214,6 +248,8 @@ def method_words(config: RunConfig) -> tuple[str, ...]:
     labels = [] if config.rule == "lossless" else [config.judging.words]
     if config.branching:
         labels.append(f"tree {shape_text(config.branching)}")
+    if config.dynamic_tree:
+        labels.append(f"dynamic tree {shape_text(config.dynamic_tree)}")
     if config.num_drafts > 1:
         kind = "" if config.replacement else " without replacement"
         labels.append(f"{config.num_drafts} drafts{kind}")

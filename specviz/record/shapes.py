@@ -2,6 +2,7 @@
 
 A shape lists the children per node, depth by depth: (1, 1, 1) is a chain of γ = 3, (M, 1, 1) are M
 parallel chains. As text, a shape is written ``3x2x1``. Nodes are numbered depth by depth, from 0.
+A dynamic tree has no shape; its text ``8x24`` contains its width and its number of candidates.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from itertools import accumulate
 from operator import mul
 
 from specviz.errors import ConfigError
+from specviz.record.limits import TREE_CANDIDATES, TREE_WIDTH
 
 Shape = tuple[int, ...]
 
@@ -55,6 +57,39 @@ def check_shape(shape: Shape, most_deep: int) -> None:
         raise ConfigError(
             f"The tree {shape_text(shape)} has {num_nodes(shape):,} nodes.",
             remedy=f"Give a tree of {MAX_NODES:,} nodes or fewer.",
+        )
+
+
+def parse_dynamic_tree(text: str) -> Shape:
+    """Parse the width and the candidates of a dynamic tree; empty text gives an empty tuple.
+
+    Raises:
+        ConfigError: The text is not a dynamic tree.
+    """
+    found = tuple(map(int, text.split("x"))) if _TEXT.fullmatch(text) else ()
+    if text and len(found) != 2:
+        raise ConfigError(f"{text[:40]!r} is not a dynamic tree.", remedy="Write it like 8x24.")
+    return found
+
+
+def check_dynamic_tree(tree: Shape) -> None:
+    """Raise ConfigError for a dynamic tree that no run can draft."""
+    if not tree:
+        return
+    if len(tree) != 2 or any(isinstance(n, bool) or not isinstance(n, int) for n in tree):
+        raise ConfigError(
+            "A dynamic tree is not a width and a number of candidates.",
+            remedy="Write it like 8x24.",
+        )
+    if tree[0] not in TREE_WIDTH:
+        raise ConfigError(
+            f"A dynamic tree has a width of {tree[0]}.",
+            remedy=f"Give a width of {TREE_WIDTH}, such as 8x24.",
+        )
+    if tree[1] not in TREE_CANDIDATES:
+        raise ConfigError(
+            f"A dynamic tree has {tree[1]:,} candidates.",
+            remedy=f"Give {TREE_CANDIDATES} candidates, such as 8x24.",
         )
 
 

@@ -15,6 +15,9 @@ class ShapeCosts:
 
     ``draft`` is a whole draft phase; ``verify`` is the target's pass over the pending token and all
     nodes. Errors are as in ``StepCosts``.
+
+    ``dynamic``: width and candidates of a dynamic tree, of which ``shape`` has only the depth. Its
+    levels vary from round to round; a measured table times the tree that grows after its context.
     """
 
     shape: tuple[int, ...]
@@ -22,6 +25,7 @@ class ShapeCosts:
     verify: tuple[float, ...]
     draft_error: float
     verify_error: float
+    dynamic: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any, cast
 from specviz.errors import SpecvizError, TraceError
 from specviz.record.conversations import Message
 from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
+from specviz.record.step_costs import ShapeCosts
 from specviz.record.trace import (
     Candidate,
     Environment,
@@ -35,9 +36,10 @@ from specviz.store.old_blocks import baseline_of_blocks
 # Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices;
 # schema 8, answers of other engines; schema 9, more methods; schema 10, graphed steps; schema 11,
 # conversations; schema 12, step costs fitted to runs; schema 13, quantised weights; schema 14,
-# drafting heads. The other schemas only added fields.
-SCHEMA = 14
-_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS, _FITS, _QUANTISED = 5, 8, 9, 10, 11, 12, 13
+# drafting heads; schema 15, dynamic trees. The other schemas only added fields.
+SCHEMA = 15
+_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS = 5, 8, 9, 10, 11
+_FITS, _QUANTISED, _HEADS = 12, 13, 14
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -60,7 +62,7 @@ _ADDED: dict[type, dict[str, int]] = {
     },
     Slice: {"phases": _FITS},
     Forecast: dict.fromkeys(_OF_INTERVALS, _FITS),
-    ModelInfo: {"body": 4, **dict.fromkeys(_OF_WEIGHTS, _QUANTISED), "head": SCHEMA},
+    ModelInfo: {"body": 4, **dict.fromkeys(_OF_WEIGHTS, _QUANTISED), "head": _HEADS},
     PairInfo: dict.fromkeys(("shared_tokens", "texts_sha256"), _METHODS),
     Environment: {"place": 8},
     Prompt: {"before": _CONVERSATIONS},
@@ -69,12 +71,14 @@ _ADDED: dict[type, dict[str, int]] = {
     RunConfig: {
         "forks": 6,
         **dict.fromkeys(("draft_until", "num_drafts", "replacement", "branching"), _METHODS),
+        "dynamic_tree": SCHEMA,
     },
+    ShapeCosts: {"dynamic": SCHEMA},
     Candidate: {
         "overruled": 6,
         **dict.fromkeys(("parent", "joint", "coin", "noise", "rival"), _METHODS),
     },
-    Extra: {"noise": _METHODS, "outside": SCHEMA},
+    Extra: {"noise": _METHODS, "outside": _HEADS},
 }
 # Left out at their default.
 _OPTIONAL = (
@@ -112,8 +116,9 @@ def _lowest_schema(trace: Trace) -> int:
     config, pair = trace.config, trace.pair
     models, costs = (pair.target, pair.draft), trace.step_costs
     parts: tuple[object, ...] = (
-        trace, config, pair, *models, trace.environment, costs, trace.prompt, trace.prefill,
-        trace.forecast, *(trace.baseline.slices if trace.baseline else ()),
+        trace, config, pair, *models, trace.environment, costs, costs and costs.shape,
+        trace.prompt, trace.prefill, trace.forecast,
+        *(trace.baseline.slices if trace.baseline else ()),
     )  # fmt: skip
     added = (
         schema

@@ -3,9 +3,9 @@
 For most methods, every token of a text that the target wrote has an acceptance probability, so the
 text has expected rounds (``theory.along``). With prompt lookup, the text determines the rounds.
 Block verification and trees have only a lower bound: on average, they accept at least as many
-candidates as one chain with token-by-token verification. ``draft_until="cost"`` and heads have no
-expectation along a text. If step costs do not cover a method's rounds, short runs measure the speed
-(``method_runs``).
+candidates as one chain with token-by-token verification. ``draft_until="cost"``, dynamic trees and
+heads have no expectation along a text. If step costs do not cover a method's rounds, short runs
+measure the speed (``method_runs``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Form = Literal["exact", "at least", "none"]
 Basis = Literal["expected", "at least", "measured"]  # what kind of value a speed is
 
 # The settings that may differ between candidates.
-OWN_SETTINGS = ("drafter", "rule", "num_drafts", "replacement", "branching", "draft_until")
+OWN_SETTINGS = (
+    "drafter", "rule", "num_drafts", "replacement", "branching", "dynamic_tree", "draft_until",
+)  # fmt: skip
 
 
 def check_method(config: RunConfig) -> None:
@@ -52,6 +54,8 @@ def form_of(config: RunConfig) -> Form:
         return "exact"  # under any rule: a copied token is accepted if it is the text's next token
     if config.draft_until == "cost" or config.draft_method.needs_head:
         return "none"  # a head's distribution depends on where the round began
+    if config.dynamic_tree:
+        return "none"  # it may lack the deep candidates of a chain
     several = config.num_drafts > 1
     if config.rule == "block" or not (config.is_chain or (several and config.replacement)):
         return "at least"

@@ -202,7 +202,7 @@ def usual_method(config: RunConfig, drafter: str) -> RunConfig:
     """Return settings for one chain of γ candidates, verified token by token."""
     return replace(
         config, drafter=drafter, rule="lossless", num_drafts=1, replacement=True, branching=(),
-        draft_until="count",
+        dynamic_tree=(), draft_until="count",
     )  # fmt: skip
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
-from specviz.record.pairs import CHAT_PAIR
+from specviz.cli.option_values import named_lane
+from specviz.comparison.plan import Lane
+from specviz.record.pairs import CHAT_PAIR, PairSpec
+from specviz.record.run_config import RunConfig
 from tests.cli.tiny_models import PROMPT, home
 from tests.engine.models import write_pair
 
@@ -86,6 +89,7 @@ def test_the_remedy_for_a_lane_without_a_draft_works(
     [
         (["--num-drafts", "2"], []),
         (["--branching", "2x1"], []),
+        (["--dynamic-tree", "2x3"], []),
         (["--draft-until", "confidence:0.4"], ["--drafter", "early-exit:1"]),
     ],
 )
@@ -99,3 +103,10 @@ def test_methods_that_need_a_draft_model_say_so(
     assert all(each.removeprefix("--").split(":")[0] in error for each in remedy)
     if remedy:
         assert main([*COMMANDS["run"], *target, *asked, *remedy]) == 0
+
+
+def test_a_lane_with_a_draft_uses_it_though_the_default_pair_has_none() -> None:
+    default = Lane(spec=PairSpec(target="TARGET"), config=RunConfig(drafter="prompt-lookup"))
+    assert named_lane("draft=DRAFT", default).config.drafter == "model"
+    assert named_lane("gamma=3", default).config.drafter == "prompt-lookup"
+    assert named_lane("draft=DRAFT,drafter=suffix", default).config.drafter == "suffix"

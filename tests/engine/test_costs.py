@@ -20,7 +20,6 @@ from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.record.pairs import Progress, ProgressCallback
-from specviz.record.shapes import num_nodes
 from specviz.record.trace import RunConfig, StepCosts
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.spies import watch
@@ -90,6 +89,7 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
         ("lean", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
         ("lean", RunConfig(branching=(6, 4), temperature=0.0), (6, 4)),
         ("lean", RunConfig(num_drafts=4, gamma=2), (4, 1)),
+        ("lean", RunConfig(gamma=3, dynamic_tree=(3, 8)), (1, 1, 1)),
         ("library", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
         pytest.param(
             "library",
@@ -119,9 +119,9 @@ def test_trees_have_their_own_costs(
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step=step)
     table = measured(pair, settings, contexts=(8, 40), repeats=4)
-    assert set(rows) == {num_nodes(shape) + 1}
+    assert set(rows) == {settings.most_candidates + 1}
     assert table.shape is not None
-    assert table.shape.shape == shape
+    assert (table.shape.shape, table.shape.dynamic) == (shape, settings.dynamic_tree)
     longest_chain = max(max(row) for row in table.target)
     assert min(table.shape.verify) > longest_chain
     assert all(seconds > 0.0 for seconds in table.shape.draft)

@@ -43,6 +43,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "drafts": {"num_drafts": 3, "gamma": 2},
     "drafts that differ": {"num_drafts": 3, "gamma": 2, "replacement": False},
     "tree": {"branching": (3, 2)},
+    "tree by matching": {"branching": (3, 2), "rule": "match"},
+    "dynamic tree": {"dynamic_tree": (3, 5), "gamma": 2},
+    "dynamic tree by matching": {"dynamic_tree": (3, 5), "gamma": 2, "rule": "match"},
     "sure": {"draft_until": "confidence:0.4", "gamma": 3},
 }
 

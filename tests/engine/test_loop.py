@@ -19,7 +19,8 @@ from specviz.engine.decoding.sampling import Draws, inverse_cdf
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import Lossless
-from specviz.engine.model.library_step import LibraryStep, LibraryWeights
+from specviz.engine.model.library_step import LibraryStep
+from specviz.engine.model.library_weights import LibraryWeights
 from specviz.errors import PromptError
 from specviz.record.trace import Round
 from tests.engine.playing import PROMPT, STEPS, STEPWISE, config, llama_pair, play, timeless, tokens

@@ -30,10 +30,15 @@ EXACT = {
     "drafts": {"num_drafts": 3},
     "drafts that differ": {"num_drafts": 3, "replacement": False},
     "tree": {"branching": (3, 2, 1)},
+    "tree by matching": {"branching": (3, 2, 1), "rule": "match"},
+    "dynamic tree": {"dynamic_tree": (4, 12)},
+    "dynamic tree by matching": {"dynamic_tree": (4, 12), "rule": "match"},
     "sure": {"draft_until": "confidence:0.5", "gamma": 6},
     "oracle": {"draft_until": "oracle", "gamma": 6},
     "early exit": {"drafter": "early-exit:1"},
 }
+TREES = ("tree", "tree by matching", "dynamic tree", "dynamic tree by matching")
+SEVERAL = {"drafts", "drafts that differ", *TREES}
 USUAL = RunConfig(gamma=4, temperature=1.0, max_new_tokens=40, ignore_eos=True)
 
 
@@ -52,7 +57,7 @@ def test_every_method_matches_the_target_at_temperature_0(method: str, step: str
     assert words(rounds_of(step, config)) == list(decode_plainly(llama_pair(step), PROMPT, config))
 
 
-@pytest.mark.parametrize("method", ["drafts", "drafts that differ", "tree"])
+@pytest.mark.parametrize("method", ["drafts", "drafts that differ", "tree", "dynamic tree"])
 def test_siblings_are_accepted_by_their_recorded_odds(method: str) -> None:
     rounds = rounds_of("lean", replace(USUAL, **EXACT[method]))
     fates = {each.verdict for entry in rounds for each in entry.candidates}
@@ -73,10 +78,10 @@ def test_siblings_are_accepted_by_their_recorded_odds(method: str) -> None:
 
 
 def test_no_two_children_of_a_node_are_the_same_token() -> None:
-    for method in ("drafts that differ", "tree"):
+    for method in ("drafts that differ", *TREES):
         for entry in rounds_of("lean", replace(USUAL, **EXACT[method])):
             found = [(each.parent, each.token_id) for each in entry.candidates]
-            roots = [each for each in found if method == "tree" or each[0] == -1]
+            roots = [each for each in found if method in TREES or each[0] == -1]
             assert len(set(roots)) == len(roots)
 
 
@@ -105,6 +110,33 @@ def test_coupled_texts_depend_on_the_seed_and_the_target_alone() -> None:
     assert len(texts) == 1
     other = replace(USUAL, rule="coupled", seed=1)
     assert tuple(words(rounds_of("lean", other))) not in texts
+
+
+@pytest.mark.parametrize("method", ["tree by matching", "dynamic tree by matching"])
+def test_a_child_is_accepted_if_the_target_draws_it(method: str) -> None:
+    rounds = rounds_of("lean", replace(USUAL, **EXACT[method]))
+    fates = {each.verdict for entry in rounds for each in entry.candidates}
+    assert fates == {"accepted", "rejected", "discarded"}
+    for entry in rounds:
+        for parent, siblings in itertools.groupby(entry.candidates, lambda each: each.parent):
+            found = list(siblings)
+            reached = parent == -1 or entry.candidates[parent or 0].verdict == "accepted"
+            drawn = {each.rival.token_id for each in found if each.rival is not None}
+            assert len({each.uniform for each in found}) == 1, "one draw decides on all siblings"
+            if not reached:
+                assert not drawn
+                assert {each.verdict for each in found} == {"discarded"}
+            elif entry.cut is None:
+                (token,) = drawn
+                ids = [each.token_id for each in found]
+                place = ids.index(token) if token in ids else len(ids)
+                verdicts = ["rejected"] * place + ["accepted"]
+                verdicts += ["discarded"] * len(found)
+                assert [each.verdict for each in found] == verdicts[: len(found)]
+                assert [each.tested for each in found] == [i <= place for i in range(len(found))]
+                if place == len(ids) and entry.extra is not None:
+                    assert entry.extra.token_id == token
+                    assert entry.extra.kind == "recovered"
 
 
 @pytest.mark.parametrize("rule", ["coupled", "match"])
@@ -143,7 +175,7 @@ def test_traces_of_every_method_round_trip(method: str) -> None:
     config = replace(USUAL, max_new_tokens=12, **EXACT[method])
     trace = make_trace(rounds_of("lean", config), config=config)
     text = trace_to_json(trace)
-    assert '"schema":9' in text
+    assert f'"schema":{15 if config.dynamic_tree else 9}' in text
     assert trace_from_json(text) == trace
 
 
@@ -152,6 +184,20 @@ def test_traces_of_every_method_round_trip(method: str) -> None:
     [
         ({"num_drafts": 2, "branching": (2, 1)}, "exclude each other"),
         ({"num_drafts": 2, "rule": "block"}, "one chain"),
+        ({"num_drafts": 2, "rule": "match"}, "one chain"),
+        ({"branching": (2, 1), "rule": "coupled"}, "one chain"),
+        ({"dynamic_tree": (4, 8), "rule": "typical", "epsilon": 0.1}, "one chain"),
+        ({"dynamic_tree": (4, 8), "branching": (2, 1)}, "branching and dynamic_tree exclude"),
+        ({"dynamic_tree": (4, 8), "num_drafts": 2}, "num_drafts and dynamic_tree exclude"),
+        ({"dynamic_tree": (4, 8), "drafter": "suffix"}, "Several drafts and trees need"),
+        ({"dynamic_tree": (4, 8), "drafter": "dflash"}, "Several drafts and trees need"),
+        ({"dynamic_tree": (4, 8), "draft_until": "cost"}, "draft_until=count"),
+        ({"dynamic_tree": (1, 8)}, "width of 1"),
+        ({"dynamic_tree": (65, 80)}, "width of 65"),
+        ({"dynamic_tree": (4, 1025)}, "1,025 candidates"),
+        ({"dynamic_tree": (4, 1)}, "has 1 candidates"),
+        ({"dynamic_tree": (4, 8, 2)}, "not a width and a number"),
+        ({"dynamic_tree": (4, True)}, "not a width and a number"),
         ({"num_drafts": 2, "drafter": "prompt-lookup"}, "drafter=model"),
         ({"branching": (2, 0)}, "branching of 0"),
         ({"branching": (64, 64)}, "nodes"),
@@ -191,7 +237,7 @@ def test_reports_a_drafting_cost_only_if_measured() -> None:
         config = replace(USUAL, max_new_tokens=16, **settings)
         rounds, costs = rounds_of("lean", config), make_costs()
         found = metrics(make_trace(rounds, config=config, step_costs=costs))
-        measured = method not in {"drafts", "drafts that differ", "tree"}
+        measured = method not in SEVERAL
         assert (found.c is not None) == measured
         assert (found.speedup_accounted is not None) == measured
         assert not measured or (found.c or 0.0) > 0.0
@@ -203,7 +249,7 @@ def test_reports_a_drafting_cost_only_if_measured() -> None:
 
 
 def test_bugs_need_a_chain_judged_token_by_token() -> None:
-    for method in ("block", "coupled", "tree"):
+    for method in ("block", "coupled", *TREES):
         with pytest.raises(ConfigError, match="token-by-token"):
             Audit(config=replace(USUAL, **EXACT[method]), broken="reused-uniform")
 
@@ -212,7 +258,7 @@ def test_reports_alpha_only_where_it_is_defined() -> None:
     for method, settings in EXACT.items():
         config = replace(USUAL, max_new_tokens=16, **settings)
         found = metrics(make_trace(rounds_of("lean", config), config=config))
-        meaningful = method not in {"block", "drafts", "drafts that differ", "tree"}
+        meaningful = method not in {"block", *SEVERAL}
         assert (found.alpha_observed is not None) == meaningful
         assert found.tau is not None
         assert found.draft_acceptance_rate is not None

@@ -14,6 +14,7 @@ from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 from specviz.record.step_costs import PassBytes
 from specviz.record.trace import RunConfig
 from tests.engine.models import VOCABULARY, build, pair_of, tiny_model
+from tests.engine.recurrent_models import recurrent_model
 
 WIDTH, INNER, LAYERS, HEADS, KEY_HEADS, HEAD = 32, 64, 2, 4, 2, 8
 LLAMA_LAYER = (
@@ -51,6 +52,17 @@ def test_half_precision_halves_the_bytes() -> None:
     half: Any = tiny_model()
     half.to(torch.bfloat16)
     assert pass_bytes(half) == PassBytes(weights=2 * (LLAMA + WIDTH), cache=2 * LLAMA_CACHE)
+
+
+def test_recurrent_states_are_counted_once_for_the_pass_and_once_for_its_snapshot() -> None:
+    model = recurrent_model("mamba2")
+    channels, width, states, kernel = 64, WIDTH, 8, 4  # 4 heads of 16
+    state = channels * states + (channels + 2 * states) * kernel
+    weights = sum(each.numel() for each in model.parameters()) - (VOCABULARY - 1) * width
+    assert pass_bytes(model) == PassBytes(weights=4 * (weights + 2 * 2 * state), cache=0)
+    one = pass_bytes(recurrent_model("lfm2"))
+    assert one is not None
+    assert one.cache == 4 * 2 * KEY_HEADS * HEAD  # of the only layer with attention
 
 
 def test_mixtures_of_experts_are_not_counted() -> None:

@@ -9,7 +9,8 @@ from torch import nn
 
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
-from specviz.engine.model.library_step import LibraryStep, LibraryWeights
+from specviz.engine.model.library_step import LibraryStep
+from specviz.engine.model.library_weights import LibraryWeights
 from specviz.engine.model.products import ProductLayer, with_products
 from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model

@@ -31,7 +31,7 @@ Edit = Callable[[Path], object]
 
 def test_a_family_without_rollback_is_refused_by_name(tmp_path: Path) -> None:
     message = refusal(PairError, write_pair(tmp_path, "mamba"))
-    assert "mamba models cannot roll their cache back" in message
+    assert "mamba models continue a text one token at a time" in message
     assert "another family" in message
 
 

@@ -12,7 +12,8 @@ from transformers.utils import import_utils
 from specviz.engine import speculate
 from specviz.engine.loading import hardware, loading
 from specviz.engine.model.lean_weights import LeanWeights
-from specviz.engine.model.library_step import LibraryStep, LibraryWeights
+from specviz.engine.model.library_step import LibraryStep
+from specviz.engine.model.library_weights import LibraryWeights
 from specviz.engine.model.static_step import STATIC_CAPABILITIES, StaticStep
 from specviz.engine.model.step_capabilities import (
     AFTER_NORM,
@@ -28,6 +29,7 @@ from specviz.errors import DeviceError, PairError
 from specviz.record.run_config import RunConfig
 from tests.engine.models import VOCABULARY, stir, tiny_model
 from tests.engine.playing import PROMPT, config, llama_pair
+from tests.engine.recurrent_models import recurrent_model
 from tests.engine.test_own_drafter import _HeadReader
 from tests.engine.test_shared_vocabulary import tiny_pair
 
@@ -35,6 +37,7 @@ ROWS = 40
 EVERYTHING = {"hidden_states", "trees", "exits", "device_rounds"}
 DECLARED = {
     "library": EVERYTHING - {"device_rounds"},
+    "recurrent": {"hidden_states"},
     "torch": EVERYTHING,
     "compiled": EVERYTHING,
     "static": {"device_rounds"},
@@ -54,6 +57,9 @@ def steps_of(kind: str) -> tuple[Step, Step]:
         assert model is not None
         library = TranslatedStep(lambda _: LibraryStep(model, shared.draft.size), shared, ROWS)
         return pair.draft_step(ROWS), library
+    if kind == "recurrent":
+        weights = LibraryWeights(recurrent_model("qwen3_5_text"))
+        return weights.step(VOCABULARY, ROWS), weights.step(VOCABULARY, ROWS)
     model = stir(tiny_model("llama", sigma=0.2))
     library = LibraryStep(model, VOCABULARY)
     if kind == "library":
@@ -115,11 +121,18 @@ def test_hidden_states(kind: str) -> None:
         close(step.feed(FED, num_logits)[:num_logits], library.feed(FED, num_logits)[:num_logits])
         close(step.hidden, library.hidden)
     for each in (step, library):
-        each.branch(FED, PARENTS)
+        _branch_or_feed(each)
     close(step.hidden, library.hidden)
     assert step.hidden is not None
     assert step.hidden.shape == (len(FED), 3 * 32)
     assert torch.unique(step.hidden[0].view(3, 32), dim=0).shape[0] == 3
+
+
+def _branch_or_feed(step: Step) -> None:
+    if step.capabilities.trees:
+        step.branch(FED, PARENTS)
+    else:
+        step.feed(FED, 1)
 
 
 @pytest.mark.parametrize("kind", ["torch", "compiled"])

@@ -237,7 +237,8 @@ def test_rounds_without_candidates_add_nothing_to_the_draft_steps(table: StepCos
 
 def test_a_tree_has_the_costs_of_its_whole_rounds() -> None:
     found = costs_of(Machine(noise=0.0, busy=0.0).timed(1))
-    made = fitted_costs([found], None, (2, 1))
+    made = fitted_costs([found], None, RunConfig(gamma=2, dynamic_tree=(2, 3)))
     assert made is not None
     assert made.shape is not None
+    assert (made.shape.shape, made.shape.dynamic) == ((1, 1), (2, 3))
     assert made.shape.verify[0] == pytest.approx(1.3 * STEP)

@@ -56,7 +56,7 @@ def agreed(*, shared: bool) -> np.ndarray:
         draws = Draws(torch.empty(0), noise.rows(0, CONTEXTS))
         other = draws if shared else Draws(torch.empty(0), noise.rows(CONTEXTS, CONTEXTS))
         drafted = [int(choose(draft[i : i + 1], other, i)[0]) for i in range(CONTEXTS)]
-        found += rule.sample(target_probs, draws).token_ids == torch.tensor(drafted)
+        found += rule.sample(target_probs, draws, ()).token_ids == torch.tensor(drafted)
     return found.numpy()
 
 

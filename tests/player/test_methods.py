@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import pairwise
 from tempfile import NamedTemporaryFile
 from typing import Any
 
@@ -89,7 +90,19 @@ def test_trees_draft_one_depth_at_a_time_and_block_has_one_decision() -> None:
         assert shown["kinds"].count("verdict") == 1
 
 
-@pytest.mark.parametrize("method", ["drafts", "tree", "wide"])
+@pytest.mark.parametrize("method", ["dynamic", "dynamic by matching"])
+def test_the_levels_of_a_dynamic_tree_vary(method: str) -> None:
+    widths = set[int]()
+    for entry, shown in scenes_of(method):
+        if entry.whole:
+            drafting = shown["kinds"].count("draft")
+            counts = shown["shown"][: drafting + 1]
+            assert counts[-1] == entry.num_drafted <= 14
+            widths |= {after - before for before, after in pairwise(counts)}
+    assert len(widths) > 2
+
+
+@pytest.mark.parametrize("method", ["drafts", "tree", "wide", "dynamic", "dynamic by matching"])
 def test_no_two_tokens_of_a_tree_share_a_cell(method: str) -> None:
     folded = 0
     for entry, shown in scenes_of(method):
@@ -102,10 +115,10 @@ def test_no_two_tokens_of_a_tree_share_a_cell(method: str) -> None:
         folded += few["hidden"]
         tested = [i for i, each in enumerate(entry.candidates) if each.tested]
         assert all(few["cells"][place] for place in tested)
-    assert (folded > 0) == (method == "wide")
+    assert method.startswith("dynamic") or (folded > 0) == (method == "wide")
 
 
-@pytest.mark.parametrize("method", ["drafts", "tree"])
+@pytest.mark.parametrize("method", ["drafts", "tree", "dynamic", "dynamic by matching"])
 def test_a_child_is_one_column_after_its_parent(method: str) -> None:
     for entry, shown in scenes_of(method):
         cells = shown["layouts"][1]["cells"]

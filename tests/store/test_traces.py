@@ -48,6 +48,27 @@ def test_tree_costs_round_trip_and_are_omitted_elsewhere() -> None:
             store.trace_from_json(json.dumps(fields))
 
 
+def test_dynamic_trees_need_schema_15() -> None:
+    times = (0.1, 0.2, 0.3)
+    shape = ShapeCosts(
+        shape=(1, 1), draft=times, verify=times, draft_error=0.1, verify_error=0.2, dynamic=(4, 8)
+    )
+    trace = make_trace(
+        (),
+        config=RunConfig(gamma=2, dynamic_tree=(4, 8)),
+        step_costs=replace(make_costs(), shape=shape),
+    )
+    text = store.trace_to_json(trace)
+    assert json.loads(text)["schema"] == 15
+    assert store.trace_from_json(text) == trace
+    static = RunConfig(branching=(4, 2))
+    costs = replace(make_costs(), shape=replace(shape, shape=(4, 2), dynamic=()))
+    older = store.trace_to_json(make_trace((), config=static, step_costs=costs))
+    assert json.loads(older)["schema"] == 9
+    assert "dynamic" not in older
+    assert store.trace_from_json(older).config == static
+
+
 def test_floats_round_trip_to_the_last_bit() -> None:
     awkward = 0.1 + 0.2, 5e-324, math.nextafter(1.0, 0.0)
     trace = make_trace([make_round("r", times=awkward)])

@@ -49,6 +49,7 @@ def method(**changes: Any) -> RunConfig:
         ({"rule": "block"}, "at least", "block verification"),
         ({"num_drafts": 3, "replacement": False}, "at least", "3 drafts without replacement"),
         ({"branching": (2, 1)}, "at least", "tree 2x1"),
+        ({"dynamic_tree": (4, 8)}, "none", "dynamic tree 4x8"),
         ({"draft_until": "cost"}, "none", "cost"),
     ],
 )

@@ -21,6 +21,8 @@ def warnings(app: object) -> list[str]:
         ({"rule": "block", "num_drafts": "4"}, "verifies only one chain"),
         ({"branching": "0x2"}, "branching of 0"),
         ({"branching": "9x9x9x9"}, "nodes"),
+        ({"dynamic_tree": "8"}, "'8' is not a dynamic tree"),
+        ({"dynamic_tree": "8x24", "branching": "2x1"}, "exclude each other"),
         ({"drafter": "nonsense"}, "drafter is 'nonsense'"),
         ({"drafter": "os:system"}, "do not run custom drafters"),
         ({"draft_until": "confidence:7"}, "confidence '7'"),
@@ -40,6 +42,9 @@ def test_a_link_sets_the_method() -> None:
     assert warnings(app) == []
     assert app.text_input(key="branching").value == "3x2x1"
     assert any("15 candidates per round, depth 3." in each.value for each in app.caption)
+    app = opened(dynamic_tree="8x24")
+    assert warnings(app) == []
+    assert app.text_input(key="dynamic_tree").value == "8x24"
 
 
 def test_the_controls_take_over_the_method_of_a_saved_run() -> None:
@@ -62,11 +67,11 @@ def test_the_controls_do_not_support_a_custom_drafter() -> None:
 
 
 def test_a_lane_and_its_link_have_the_method() -> None:
-    lanes = ["rule=block", "branching=3x2x1", "num_drafts=4,replacement=no", "drafter=os:system"]
+    lanes = ["rule=block", "dynamic_tree=4x12", "num_drafts=4,replacement=no", "drafter=os:system"]
     app = page_of("compare", lane=lanes)
     assert any("do not run custom drafters" in each for each in warnings(app))
     assert app.selectbox(key="compare_1_rule").value == "block"
-    assert app.text_input(key="compare_2_branching").value == "3x2x1"
+    assert app.text_input(key="compare_2_dynamic_tree").value == "4x12"
     assert app.query_params["lane"] == lanes[:3]
     sound(app.number_input(key="compare_1_num_drafts").set_value(2).run())
     assert any("verifies only one chain" in each for each in warnings(app))

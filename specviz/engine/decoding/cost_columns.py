@@ -5,6 +5,10 @@ caches are in the same state as in a run. Plain target steps follow, and the row
 by the median of the plain steps around the row: if the machine slows down for a second, the
 numerator and the denominator of c and v grow alike. Rounds of a tree have rows of their own.
 ``step_timer.py`` times single steps; ``costs.py`` fills the table.
+
+All steps are timed without pending tokens (``recurrent_step.py``). In a run, a target with
+recurrent layers reads up to 8 of them with a verification, and more in a pass of their own, so its
+rounds take longer than these times say. Its snapshots are part of both.
 """
 
 from __future__ import annotations

@@ -150,6 +150,7 @@ def _shape_costs(config: RunConfig, columns: Sequence[Column]) -> ShapeCosts | N
         return None
     return ShapeCosts(
         shape=config.shape,
+        dynamic=config.dynamic_tree,
         draft=tuple(phase.seconds(unit) for phase, _, unit in trees),
         verify=tuple(verification.seconds(unit) for _, verification, unit in trees),
         draft_error=max(phase.error for phase, _, _ in trees),

@@ -1,9 +1,9 @@
 """Drafters: objects that propose candidates and roll their own caches back.
 
-The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_drafting.py``). Lookup
-drafters copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``). An early exit
-drafts with the target's first layers. A head (``heads/``) drafts from the target's hidden states at
-the tokens that the last target pass added to the text.
+The draft model (``model_drafting.py``) and heads (``head_drafting.py``) draft a chain or a tree
+(``tree_drafting.py``). A head reads the target's hidden states at the tokens that the last target
+pass added to the text. Lookup drafters copy what followed the same tokens earlier (``lookup.py``,
+``suffix.py``). An early exit drafts with the target's first layers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Protocol
 
 import torch
 
-from specviz.engine.decoding.head_drafting import HeadDrafter
+from specviz.engine.decoding.head_drafting import HeadDrafter, HeadReader
 from specviz.engine.decoding.lookup import PromptLookupDrafter
-from specviz.engine.decoding.model_drafting import ExitDrafter, ModelDrafter
+from specviz.engine.decoding.model_drafting import ExitDrafter, ModelDrafter, ModelReader
 from specviz.engine.decoding.own_drafter import own_drafter
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
+from specviz.engine.decoding.sampling import Chooser, Draws, Sampler, make_chooser
 from specviz.engine.decoding.stopping import Stopper
 from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.decoding.tree_drafting import TreeDrafter
@@ -70,7 +70,18 @@ def wanted_states(drafter: Drafter) -> HiddenStates | None:
 
 def proposable_by(drafter: Drafter) -> frozenset[int] | None:
     """Return the tokens that a head can propose; None if the drafter can propose all."""
-    return drafter.proposable if isinstance(drafter, HeadDrafter) else None
+    reader = _reader_of(drafter)
+    return reader.proposable if isinstance(reader, HeadReader) else None
+
+
+def own_step_of(drafter: Drafter) -> Step | None:
+    """Return the draft model's step; None for other drafters, early exits among them."""
+    reader = _reader_of(drafter)
+    return reader.own_step if isinstance(reader, ModelReader) else None
+
+
+def _reader_of(drafter: Drafter) -> object:
+    return drafter.reader if isinstance(drafter, TreeDrafter) else drafter
 
 
 def make_drafter(
@@ -100,8 +111,7 @@ def make_drafter(
         case _:
             choose = make_chooser(config, sampler)
     if chosen.method.needs_head:
-        head = _head(pair, chosen.method)
-        return HeadDrafter(head, target, capacity, choose, pair.vocabulary, stopper)
+        return _from_head(pair, config, capacity, choose, stopper, target)
     return ExitDrafter(target.early_exit(chosen.number), choose, pair.vocabulary, stopper)
 
 
@@ -115,11 +125,29 @@ def _from_draft_model(
     prompt_ids: Sequence[int],
 ) -> Drafter:
     step = _draft_step(pair, capacity, prompt_ids)
+    choose = make_chooser(config, sampler)
     if config.is_chain:
-        return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
+        return ModelDrafter(step, choose, pair.vocabulary, stopper)
     for each in (target, step):
         require(each.capabilities.trees)
-    return TreeDrafter(step, config, sampler)
+    return TreeDrafter(ModelReader(step), config, choose, pair.vocabulary)
+
+
+def _from_head(
+    pair: Pair,
+    config: RunConfig,
+    capacity: int,
+    choose: Chooser,
+    stopper: Stopper | None,
+    target: Step,
+) -> Drafter:
+    head = _head(pair, config.draft_method)
+    if config.is_chain:
+        return HeadDrafter(head, target, capacity, choose, pair.vocabulary, stopper)
+    for trees in (target.capabilities.trees, head.trees):
+        require(trees)
+    reader = HeadReader(head, target, capacity, pair.vocabulary)
+    return TreeDrafter(reader, config, choose, pair.vocabulary)
 
 
 def _head(pair: Pair, method: DraftMethod) -> Head:

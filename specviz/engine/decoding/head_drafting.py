@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.engine.decoding.model_drafting import draft_chain, nothing
-from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.model_drafting import draft_chain
+from specviz.engine.decoding.proposal import Proposal, nothing
 from specviz.engine.decoding.sampling import Chooser, Draws
 from specviz.engine.decoding.stopping import Stopper
 from specviz.engine.heads.head import Head
@@ -15,28 +15,18 @@ from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.engine.model.steps import Step
 
 
-class HeadDrafter:
-    """Drafts a chain.
+class HeadReader:
+    """Runs a head along a text; also reads the trees of a ``TreeDrafter``.
 
     The first pass of a round reads the target's states at the tokens that the last round added;
     its number of rows is the proposal's ``catch_up``. Each later candidate takes one row.
     """
 
-    def __init__(
-        self,
-        head: Head,
-        target: Step,
-        capacity: int,
-        choose: Chooser,
-        vocabulary: int,
-        stopper: Stopper | None = None,
-    ) -> None:
+    def __init__(self, head: Head, target: Step, capacity: int, vocabulary: int) -> None:
         self._head = head
         self._target = target
         self._run = head.start(capacity)
-        self._choose = choose
         self._vocabulary = vocabulary
-        self._stopper = stopper
 
     @property
     def wants_hidden(self) -> HiddenStates:
@@ -47,6 +37,10 @@ class HeadDrafter:
         """The tokens that the head can propose; None if it can propose all."""
         ids = self._head.proposable
         return None if ids is None else frozenset(ids[ids < self._vocabulary].tolist())
+
+    @property
+    def deepest(self) -> int | None:
+        return self._head.most_candidates
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         """Read the prompt's states but the last, which the first round reads."""
@@ -62,23 +56,58 @@ class HeadDrafter:
         logits = self._run.begin(fed, states.reshape(len(hidden), places * width))
         return logits[:, : self._vocabulary]
 
-    def propose(
-        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
-    ) -> Proposal:
-        if hidden is None:  # the prompt has a single token, which the target has not read
-            return nothing(self._vocabulary, draws.uniforms.device)
+    def begin(
+        self, history: Sequence[int], hidden: torch.Tensor | None
+    ) -> tuple[torch.Tensor, int] | None:
+        """Read the rows of the text's new tokens; return the logits after them and their number.
+
+        Returns None if the prompt has a single token, which the target has not read.
+        """
+        if hidden is None:
+            return None
         catch_up = len(history) - 1 - self._run.length
-        first = self.read(history[-catch_up:], hidden[-catch_up:])
-        most = min(count, self._head.most_candidates or count)
-        made = draft_chain(
-            lambda last: first if last is None else self._run.go_on(last)[:, : self._vocabulary],
-            most, self._choose, draws, self._stopper,
-        )  # fmt: skip
-        if made is None:
-            return nothing(self._vocabulary, draws.uniforms.device, catch_up)
-        return Proposal(*made, catch_up)
+        return self.read(history[-catch_up:], hidden[-catch_up:]), catch_up
+
+    def go_on(self, last: torch.Tensor) -> torch.Tensor:
+        """Return the logits after the candidate ``last`` `[1]`."""
+        return self._run.go_on(last)[:, : self._vocabulary]
+
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        return self._run.branch(token_ids, parents)[:, : self._vocabulary]
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Drop the rows beyond the text; its last token has no row of its own yet."""
         del kept
         self._run.forget(max(0, self._run.length - max(0, valid - 1)))
+
+
+class HeadDrafter(HeadReader):
+    """Drafts a chain."""
+
+    def __init__(
+        self,
+        head: Head,
+        target: Step,
+        capacity: int,
+        choose: Chooser,
+        vocabulary: int,
+        stopper: Stopper | None = None,
+    ) -> None:
+        super().__init__(head, target, capacity, vocabulary)
+        self._choose = choose
+        self._stopper = stopper
+
+    def propose(
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
+    ) -> Proposal:
+        first = self.begin(history, hidden)
+        if first is None:
+            return nothing(self._vocabulary, draws.uniforms.device)
+        logits, catch_up = first
+        made = draft_chain(
+            lambda last: logits if last is None else self.go_on(last),
+            min(count, self.deepest or count), self._choose, draws, self._stopper,
+        )  # fmt: skip
+        if made is None:
+            return nothing(self._vocabulary, draws.uniforms.device, catch_up)
+        return Proposal(*made, catch_up)

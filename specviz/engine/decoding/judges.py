@@ -13,9 +13,9 @@ from specviz.record.run_config import RunConfig
 
 def make_judge(config: RunConfig, sampler: Sampler, rule: Rule | None = None) -> Judge:
     """Return the judge for the configuration; ``rule`` replaces the rule of a ``ChainJudge``."""
-    if rule is None and not config.is_chain:
-        return TreeJudge(sampler)
     match config.rule:
+        case "lossless" if rule is None and not config.is_chain:
+            return TreeJudge(sampler)
         case "block":
             return BlockJudge(sampler)
         case "coupled":

@@ -1,4 +1,7 @@
-"""Draft token by token with a model: the pair's draft, or the target's first layers."""
+"""Draft token by token with a model: the pair's draft, or the target's first layers.
+
+``ModelReader`` also reads the trees of a ``TreeDrafter``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.proposal import Proposal, nothing
 from specviz.engine.decoding.sampling import Chooser, Draws, on_one_thread
 from specviz.engine.decoding.stopping import Stopper
 from specviz.engine.model.read_text import read
@@ -26,8 +29,29 @@ class ModelReader:
         """The drafter's step; None if the step's cache belongs to the target."""
         return self._step
 
+    @property
+    def deepest(self) -> None:
+        return None
+
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         read(self._step, prompt_ids[:-1])
+
+    def begin(
+        self, history: Sequence[int], hidden: torch.Tensor | None
+    ) -> tuple[torch.Tensor, int]:
+        """Feed the text's new tokens; return the logits after them and their number."""
+        del hidden
+        catch_up = len(history) - self._step.length
+        fed = torch.tensor(history[-catch_up:], device=self._step.device)
+        return self._step.feed(fed, 1), catch_up
+
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        return self._step.branch(token_ids, parents)
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        """Remove everything beyond the first ``valid`` tokens; ``kept``: read nodes in the text."""
+        self._step.keep(kept)
+        self._step.forget(max(0, self._step.length - valid))
 
 
 class ModelDrafter(ModelReader):
@@ -48,11 +72,11 @@ class ModelDrafter(ModelReader):
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
-        del hidden
         catch_up = len(history) - self._step.length
-        fed = torch.tensor(history[-catch_up:], device=self._step.device)
         made = draft_chain(
-            lambda last: self._step.feed(fed if last is None else last, 1),
+            lambda last: (
+                self.begin(history, hidden)[0] if last is None else self._step.feed(last, 1)
+            ),
             count, self._choose, draws, self._stopper,
         )  # fmt: skip
         if made is None:
@@ -109,13 +133,3 @@ def draft_chain(
 @on_one_thread
 def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat(rows)
-
-
-def nothing(vocabulary: int, device: torch.device, catch_up: int = 0) -> Proposal:
-    """Return a proposal without candidates."""
-    return Proposal(
-        torch.empty(0, dtype=torch.int64, device=device),
-        torch.empty(0, vocabulary, device=device),
-        torch.empty(0, vocabulary, device=device),
-        catch_up,
-    )

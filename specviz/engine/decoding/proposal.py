@@ -67,6 +67,16 @@ def certain(token_ids: Sequence[int], vocabulary: int, device: torch.device) -> 
     return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 0)
 
 
+def nothing(vocabulary: int, device: torch.device, catch_up: int = 0) -> Proposal:
+    """Return a proposal without candidates."""
+    return Proposal(
+        torch.empty(0, dtype=torch.int64, device=device),
+        torch.empty(0, vocabulary, device=device),
+        torch.empty(0, vocabulary, device=device),
+        catch_up,
+    )
+
+
 def chain(count: int) -> tuple[int, ...]:
     return tuple(range(-1, count - 1))
 

@@ -35,7 +35,7 @@ def candidates_of(
             verdict=outcomes[i],
             draft_prob=verdicts.draft_probs[i],
             target_prob=verdicts.target_probs[i],
-            uniform=draws[i],
+            uniform=draws[verdicts.decided_with[i] if verdicts.decided_with else i],
             expected_acceptance=min(1.0, verdicts.expected[i]),
             overruled=overruled.get(i),
             parent=tree.parents[i] if tree.parents else None,

@@ -24,13 +24,13 @@ from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import (
     Drafter,
     make_drafter,
+    own_step_of,
     proposable_by,
     wanted_states,
 )
 from specviz.engine.decoding.endings import RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
-from specviz.engine.decoding.model_drafting import ModelReader
 from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.proposal import Proposal, Tree
 from specviz.engine.decoding.recording import CandidateRecord, Deferred, Recorder
@@ -57,7 +57,6 @@ from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
 from specviz.record.conversations import PromptLike
 from specviz.record.forks import Fork
-from specviz.record.shapes import num_nodes
 from specviz.record.trace import (
     DraftingCosts,
     Finish,
@@ -90,8 +89,8 @@ class Speculation(SpeculativeRun):
         super().__init__(pair, prompt, config)
         prompt_ids = self.prompt.token_ids
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
-        self._capacity += config.most_candidates - config.depth  # tree nodes off the accepted path
-        self._shape, self._measured = config.shape, config.until.stopping.measured
+        self._capacity += config.spare_rows  # tree nodes off the accepted path
+        self._measured = config.until.stopping.measured
         self._sampler = Sampler(config)
         self._uniforms = uniforms or Uniforms(config.seed)
         self._noise = _shared_noise(pair, config)
@@ -125,13 +124,12 @@ class Speculation(SpeculativeRun):
     def read_text(self) -> ReadText | None:
         if self._failure is not None:
             return None
-        drafter = self._drafter
         return ReadText(
             token_ids=tuple(self._history[: self._target.length]),
             num_prompt=len(self.prompt.token_ids),
             num_copied=self.prefill.copied,
             target=self._target,
-            draft=drafter.own_step if isinstance(drafter, ModelReader) else None,
+            draft=own_step_of(self._drafter),
         )
 
     def release(self) -> None:
@@ -188,9 +186,9 @@ class Speculation(SpeculativeRun):
         assert self._target.length == before - 1
         self._clock.start()
         room = self._limit - before
-        depth = min(len(self._shape), room)
+        depth = min(self.config.depth, room)
         # Timed, like the draw of a plain step; otherwise speedups would be too high.
-        uniforms = self._uniforms.of_round(self._index, num_nodes(self._shape[:depth]))
+        uniforms = self._uniforms.of_round(self._index, self.config.candidates_within(depth))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = overrule(uniforms, forks)
         tree, verdicts, records = self._draft_and_verify(depth, uniforms, forks)
@@ -213,7 +211,7 @@ class Speculation(SpeculativeRun):
             candidates=candidates,
             extra=extra,
             emitted=output.emitted,
-            cut=why_cut(output, len(self._shape), room, self._endings.limit_reason),
+            cut=why_cut(output, self.config.depth, room, self._endings.limit_reason),
             draft_catch_up=tree.catch_up,
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )

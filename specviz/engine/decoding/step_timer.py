@@ -17,7 +17,7 @@ from specviz.engine.decoding.device_lanes import StepTimer
 from specviz.engine.decoding.drafting import make_drafter, wanted_states
 from specviz.engine.decoding.head_drafting import HeadDrafter
 from specviz.engine.decoding.judges import make_judge
-from specviz.engine.decoding.model_drafting import ModelDrafter
+from specviz.engine.decoding.model_drafting import ModelDrafter, ModelReader
 from specviz.engine.decoding.plain_decoding import target_lane
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Noise, Sampler, Uniforms, make_chooser, one_hot
@@ -26,7 +26,6 @@ from specviz.engine.decoding.tree_drafting import TreeDrafter
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.record.run_config import RunConfig
-from specviz.record.shapes import num_nodes
 
 
 def step_timer(
@@ -55,8 +54,8 @@ class LocalStepTimer:
         self._device = pair.device
         self._drawn = Uniforms(0)
         self._proposals: dict[int, Proposal] = {}
-        chain = replace(config, num_drafts=1, replacement=True, branching=())
-        capacity = max(len(self._ids), context + config.most_candidates) + 1
+        chain = replace(config, num_drafts=1, replacement=True, branching=(), dynamic_tree=())
+        capacity = max(len(self._ids), context + config.depth + config.spare_rows) + 1
         sampler = Sampler(config)
         self._lane = target_lane(pair, self._ids[:1], chain, capacity)
         judge = make_judge(chain, sampler)
@@ -69,12 +68,15 @@ class LocalStepTimer:
             self._draft_step = pair.draft_step(capacity)
             choose = make_chooser(chain, sampler)
             self._drafter = ModelDrafter(self._draft_step, choose, pair.vocabulary)
-            self._tree = None if config.is_chain else TreeDrafter(self._draft_step, config, sampler)
         elif method.has_steps and not method.needs_draft:
             self._drafter = make_drafter(pair, chain, capacity, sampler, None, self._pass.step)
             if wanted := wanted_states(self._drafter):
                 self._pass.step.request_hidden(wanted)
-        self._shape = config.shape
+        if not config.is_chain:
+            reader = self._drafter if self._draft_step is None else ModelReader(self._draft_step)
+            assert isinstance(reader, HeadDrafter | ModelReader)
+            self._tree = TreeDrafter(reader, config, make_chooser(chain, sampler), pair.vocabulary)
+        self._config = config
         self._check_tree = TargetPass(
             self._pass.step, sampler, make_judge(config, sampler), self._device
         )
@@ -126,12 +128,14 @@ class LocalStepTimer:
     def tree_round(self) -> tuple[float, float]:
         assert self._tree is not None
         drafter, history = self._tree, self._ids[: self._context + 1]
-        depth, nodes = len(self._shape), num_nodes(self._shape)
+        depth, nodes = self._config.depth, self._config.most_candidates
+        hidden = self._pass.step.hidden
+        states = None if hidden is None else hidden[-1:]  # any numbers
         made: list[Proposal] = []
         drafter.settle(self._context)  # a chain's draft phases do not roll the cache back
         with torch.inference_mode():
             drafting = self._time(
-                lambda: made.append(drafter.propose(history, depth, self._draws(nodes), None))
+                lambda: made.append(drafter.propose(history, depth, self._draws(nodes), states))
             )
         drafter.settle(self._context)
         checked, draws = self._check_tree, self._draws(nodes)

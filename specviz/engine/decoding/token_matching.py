@@ -4,11 +4,16 @@
 *coupled*: draft and target draw with the same noise (Daliri et al. 2024). The noise is keyed by the
 position in the text, so the text depends neither on the draft nor on where rounds begin. In both
 cases the target's token is emitted, so the text has the target's distribution for any draft.
+
+*match* also judges trees: at each node the target's token is drawn with the uniform of the node's
+first child, whatever the children are. If a child is this token, it is accepted; children before it
+are rejected, and those after it are not tested. The tree must be fixed before the draw.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -21,6 +26,7 @@ from specviz.engine.decoding.sampling import (
     Sampler,
     on_one_thread,
     race,
+    verdict_slot,
     widest_float,
 )
 
@@ -35,8 +41,11 @@ class _TargetTokens:
 
 
 class TargetSampler(Protocol):
-    def sample(self, probs: torch.Tensor, draws: Draws) -> _TargetTokens:
-        """Sample the target's tokens from its distributions `[count + 1, vocabulary]`."""
+    def sample(self, probs: torch.Tensor, draws: Draws, slots: Sequence[int]) -> _TargetTokens:
+        """Sample the target's tokens from its distributions `[count + 1, vocabulary]`.
+
+        ``slots``: of each token's uniform.
+        """
         ...
 
     def expected(self, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -45,38 +54,50 @@ class TargetSampler(Protocol):
 
 
 class MatchingJudge:
-    """Implements ``judging.Judge`` for a chain by token matching."""
+    """Implements ``judging.Judge`` for a chain or a tree by token matching."""
 
     def __init__(self, sampler: TargetSampler) -> None:
         self._sampler = sampler
 
     @on_one_thread
     def judge(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Verdicts:
-        ids = proposal.token_ids.tolist()
-        count = len(ids)
-        sampled = self._sampler.sample(probs, draws)
+        ids, children = proposal.token_ids.tolist(), proposal.children
+        firsts = [children[node][0] if node in children else None for node in range(-1, len(ids))]
+        slots = [EXTRA_SLOT if each is None else verdict_slot(each) for each in firsts]
+        sampled = self._sampler.sample(probs, draws, slots)
         sampled_ids = sampled.token_ids.tolist()
-        num_accepted = next((i for i in range(count) if ids[i] != sampled_ids[i]), count)
-        rows = torch.arange(count, device=probs.device)
-        noise = None if sampled.noise is None else sampled.noise[rows, proposal.token_ids].tolist()
+        walk = _Walk.down(ids, children, sampled_ids)
+        end = walk.end + 1  # the row of the extra token's distribution
+        rows = [parent + 1 for parent in proposal.in_tree]
+        own = proposal.token_ids[:, None]
+        noise = None if sampled.noise is None else sampled.noise[rows].gather(-1, own)
         rivals = self._rivals(sampled, probs)
-        return Verdicts(
+        first = firsts[end]
+        found = Verdicts(
             token_ids=ids,
-            draft_probs=proposal.probs[rows, proposal.token_ids].tolist(),
-            target_probs=probs[rows, proposal.token_ids].tolist(),
-            expected=self._sampler.expected(proposal.probs, probs[:count]).tolist(),
-            path=tuple(range(num_accepted)),
-            rejected=(num_accepted,) if num_accepted < count else (),
-            extra_id=sampled_ids[num_accepted],
+            draft_probs=proposal.probs.gather(-1, own)[:, 0].tolist(),
+            target_probs=probs[rows].gather(-1, own)[:, 0].tolist(),
+            expected=self._sampler.expected(proposal.probs, probs[rows]).tolist(),
+            path=tuple(walk.path),
+            rejected=tuple(walk.rejected),
+            extra_id=sampled_ids[end],
             extra_draft_prob=(
-                float(proposal.probs[num_accepted, sampled_ids[num_accepted]])
-                if num_accepted < count
-                else 0.0
+                0.0 if first is None else float(proposal.probs[first, sampled_ids[end]])
             ),
-            extra_target_prob=rivals[num_accepted].target_prob,
-            extra_noise=rivals[num_accepted].noise,
-            noises=noise,
-            rivals=[each if i <= num_accepted else None for i, each in enumerate(rivals[:count])],
+            extra_target_prob=rivals[end].target_prob,
+            extra_noise=rivals[end].noise,
+            noises=None if noise is None else noise[:, 0].tolist(),
+            rivals=[
+                rivals[row] if number in walk.tested else None for number, row in enumerate(rows)
+            ],
+        )
+        if proposal.parents is None:
+            return found
+        return replace(
+            found,
+            tested=tuple(walk.tested),
+            remaining=probs[[rows[number] for number in walk.tested]],
+            decided_with=[children[row - 1][0] for row in rows],
         )
 
     def _rivals(self, sampled: _TargetTokens, probs: torch.Tensor) -> list[TargetToken]:
@@ -93,16 +114,43 @@ class MatchingJudge:
         ]
 
 
+@dataclass(slots=True)
+class _Walk:
+    """The nodes that a walk down the tree tests."""
+
+    path: list[int] = field(default_factory=list[int])
+    rejected: list[int] = field(default_factory=list[int])
+    tested: list[int] = field(default_factory=list[int])
+
+    @property
+    def end(self) -> int:
+        """The last accepted node; -1 for the text."""
+        return self.path[-1] if self.path else -1
+
+    @staticmethod
+    def down(ids: Sequence[int], children: dict[int, list[int]], sampled: Sequence[int]) -> _Walk:
+        """Walk down along the target's tokens ``sampled``, given after the text and each node."""
+        walk, accepted = _Walk(), True
+        while accepted:
+            accepted, wanted = False, sampled[walk.end + 1]
+            for child in children.get(walk.end, []):
+                walk.tested.append(child)
+                if ids[child] == wanted:
+                    walk.path.append(child)
+                    accepted = True
+                    break
+                walk.rejected.append(child)
+        return walk
+
+
 class IndependentDraw:
     """Draws the target's token independently of the draft, which proposes its likeliest token."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
 
-    def sample(self, probs: torch.Tensor, draws: Draws) -> _TargetTokens:
-        count = probs.shape[0] - 1
-        uniforms = torch.cat((draws.verdicts(count), draws.uniforms[EXTRA_SLOT : EXTRA_SLOT + 1]))
-        return _TargetTokens(self._sampler.draw(probs, uniforms))
+    def sample(self, probs: torch.Tensor, draws: Draws, slots: Sequence[int]) -> _TargetTokens:
+        return _TargetTokens(self._sampler.draw(probs, draws.uniforms[list(slots)]))
 
     def expected(self, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return (draft * target).sum(-1)
@@ -111,7 +159,8 @@ class IndependentDraw:
 class SharedNoise:
     """Draws the target's token with the noise that the draft also uses."""
 
-    def sample(self, probs: torch.Tensor, draws: Draws) -> _TargetTokens:
+    def sample(self, probs: torch.Tensor, draws: Draws, slots: Sequence[int]) -> _TargetTokens:
+        del slots
         assert draws.noise is not None
         noise = draws.noise[: probs.shape[0]]
         first = race(probs, noise).topk(2, largest=False)

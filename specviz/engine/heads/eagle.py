@@ -2,8 +2,7 @@
 
 Row t joins the target's state at token t with the embedding of token t + 1, and predicts token
 t + 2. While drafting, the head continues from its own state. EAGLE-1 and EAGLE-2 have the same
-weights and read the target's final state; EAGLE-3 reads several of its hidden states. Heads draft
-chains here; trees are the drafter's task.
+weights and read the target's final state; EAGLE-3 reads several of its hidden states.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from specviz.engine.heads.eagle_weights import EagleLayer, EagleWeights, Weights
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.tensors import read_head_tensors
 from specviz.engine.model.lean import rotary_table
-from specviz.engine.model.step_capabilities import HiddenStates
+from specviz.engine.model.step_capabilities import HiddenStates, Offered
+from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
 from specviz.formats.heads import HeadFacts
 
@@ -72,6 +72,10 @@ class EagleHead(Head):
     @property
     def proposable(self) -> torch.Tensor | None:
         return self.weights.logits.proposable
+
+    @property
+    def trees(self) -> Offered:
+        return True
 
     def start(self, capacity: int) -> EagleRun:
         return EagleRun(self, capacity)
@@ -134,6 +138,8 @@ class EagleRun(HeadRun):
         self._length = 0
         self._drafted = 0  # rows from the head's own states
         self._state: torch.Tensor | None = None  # the last row's, to continue from
+        self._nodes = OpenNodes()
+        self._node_states = list[torch.Tensor]()  # by call of ``branch``, after the root's state
         self._cos, self._sin = rotary_table(weights, capacity)
         self._keys, self._values = _empty_caches(head.weights, capacity)
         self._ids = torch.zeros(capacity, dtype=torch.long, device=head.weights.like.device)
@@ -144,43 +150,86 @@ class EagleRun(HeadRun):
 
     @torch.inference_mode()
     def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        self._drafted = 0
-        logits = self._read(token_ids, self._head.fuse(states))
+        self._drop_drafted()
+        logits = self._append(token_ids, self._head.fuse(states))
         self._length += len(token_ids)
         return logits
 
     @torch.inference_mode()
     def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
         assert self._state is not None, "a chain begins with rows of the target"
-        logits = self._read(token_id, self._state)
+        logits = self._append(token_id, self._state)
         self._drafted += 1
+        return logits
+
+    @torch.inference_mode()
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        assert self._state is not None, "a tree begins with rows of the target"
+        count, device = len(token_ids), token_ids.device
+        begin = self._length + self._drafted
+        self._nodes.add(parents)
+        self._drafted += count
+        above = torch.tensor(parents, device=device)
+        states = torch.cat([self._state, *self._node_states])[above + 1]
+        positions = torch.tensor(self._nodes.depths(count), device=device) + self._length
+        mask = ~self._nodes.unseen(count, self._length, None).to(device)
+        self._ids[begin : begin + count] = token_ids
+        shifted = self._head.settings.shift_ids == 1
+        embedded = token_ids if shifted else self._ids[above + self._length]
+        x = self._read(embedded, states, begin, mask, positions)
+        state, logits = self._outputs(x)
+        self._node_states.append(state)
         return logits
 
     def forget(self, count: int) -> None:
         assert 0 <= count <= self._length
         self._length -= count
-        self._drafted = 0
+        self._drop_drafted()
         self._state = None
 
-    def _read(self, token_ids: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        """Append rows to the caches; return the last row's logits and keep its state."""
-        weights, head = self._weights, self._head
+    def _drop_drafted(self) -> None:
+        self._drafted = 0
+        self._nodes = OpenNodes()
+        self._node_states.clear()
+
+    def _append(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """Append rows that follow each other; return the last one's logits and keep its state."""
         begin = self._length + self._drafted
         end = begin + len(token_ids)
+        ids = self._shifted(token_ids, begin, end)
+        x = self._read(ids, states, begin, self._mask(begin, end))
+        self._state, logits = self._outputs(x[-1:])
+        return logits
+
+    def _read(
+        self,
+        token_ids: torch.Tensor,
+        states: torch.Tensor,
+        begin: int,
+        mask: torch.Tensor | None,
+        positions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Write rows from ``begin`` on into the caches; return the last layer's output.
+
+        ``positions``: of the rows; None if they are the rows' numbers.
+        """
+        weights, head = self._weights, self._head
+        end = begin + len(token_ids)
         assert end <= self._capacity
-        embedding = weights.embed(self._shifted(token_ids, begin, end))
-        x, attended = head.enter(embedding, state)
-        mask = self._mask(begin, end)
+        x, attended = head.enter(weights.embed(token_ids), states)
         for index, layer in enumerate(weights.layers):
             if index > 0:
                 assert layer.input_norm is not None
                 attended = layer.input_norm(x)
-            x = x + self._attend(index, attended, begin, end, mask)
+            x = x + self._attend(index, attended, begin, end, mask, positions)
             x = x + _feed_forward(layer, x)
-        x = x[-1:]
-        normed = x if weights.norm is None else weights.norm(x)
-        self._state = normed if head.settings.recycle_normed else x
-        return weights.logits(normed)
+        return x
+
+    def _outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the states to continue from, and the logits."""
+        normed = x if self._weights.norm is None else self._weights.norm(x)
+        recycled = normed if self._head.settings.recycle_normed else x
+        return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
         """Return the tokens that the rows embed; without a shift, row 0 has none of its own."""
@@ -198,7 +247,13 @@ class EagleRun(HeadRun):
         return seen.tril_(begin)
 
     def _attend(
-        self, index: int, x: torch.Tensor, begin: int, end: int, mask: torch.Tensor | None
+        self,
+        index: int,
+        x: torch.Tensor,
+        begin: int,
+        end: int,
+        mask: torch.Tensor | None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         layer, shape = self._weights.layers[index], self._weights.shape
         heads, key_heads, width = shape.heads, shape.key_heads, shape.head_width
@@ -208,7 +263,8 @@ class EagleRun(HeadRun):
         if layer.query_norm is not None and layer.key_norm is not None:
             parts = turned.split((heads, key_heads), 1)
             turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
-        cos, sin = self._cos[begin:end], self._sin[begin:end]
+        places = slice(begin, end) if positions is None else positions
+        cos, sin = self._cos[places], self._sin[places]
         turned = torch.addcmul(turned * cos, turned.roll(width // 2, -1), sin)
         keys, values = self._keys[index], self._values[index]
         keys.narrow(2, begin, count).copy_(turned.narrow(1, heads, key_heads))

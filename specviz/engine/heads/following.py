@@ -1,13 +1,15 @@
-"""How likely a head's candidates are to be accepted along a text, by position."""
+"""How often a head's candidates are accepted along a text, by position."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 
 from specviz.engine.decoding.sampling import Sampler
+from specviz.engine.heads.chains import EagleChains
+from specviz.engine.heads.eagle import EagleHead
 from specviz.engine.heads.head import Head
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.step_capabilities import HiddenStates
@@ -54,16 +56,70 @@ def acceptance_along(
     Args:
         depth: positions; fewer for a head with a limit.
     """
-    run, states = head.start(len(text.ids) + depth + 1), text.states(head)
     depth = min(depth, head.most_candidates or depth)
-    found = np.zeros((len(starts), depth))
-    for row, start in enumerate(starts):
+    if isinstance(head, EagleHead):
+        chains = EagleChains(head, text.ids, text.states(head), depth, starts)
+        by_position = chains.logits()
+    else:
+        by_position = _one_by_one(head, text, depth, starts)
+    rows = torch.tensor(starts, device=text.probs.device)
+    found = list[np.ndarray]()
+    for position, logits in enumerate(by_position):
+        target = text.probs[rows + position]
+        draft = sampler.probs(logits[:, : target.shape[-1]])
+        found.append(torch.minimum(target, draft).sum(-1).double().cpu().numpy())
+    return np.stack(found, 1)
+
+
+def _one_by_one(
+    head: Head, text: ReadText, depth: int, starts: Sequence[int]
+) -> Iterator[torch.Tensor]:
+    """Yield the logits `[start, vocabulary]` of each position, from one chain after the other."""
+    run, states = head.start(len(text.ids) + depth + 1), text.states(head)
+    chains = list[torch.Tensor]()
+    for start in starts:
         new = slice(run.length, start)  # rows; the newest token, ``start``, has no state yet
+        rows = [run.begin(text.ids[new.start + 1 : start + 1], states[new])]
+        rows += [run.go_on(text.ids[at : at + 1]) for at in range(start + 1, start + depth)]
+        chains.append(torch.cat(rows))
+    return iter(torch.stack(chains, 1))
+
+
+@torch.inference_mode()
+def rounds_along(
+    head: Head, text: ReadText, gamma: int, first: int, end: int, *, cut: bool
+) -> list[tuple[int, int]]:
+    """Return drafted and accepted of each round that the head drafts greedily along a text.
+
+    A candidate is accepted if it is the text's next token. At any temperature, this is exact for
+    greedy drafts: a token drawn from the target's distribution equals the candidate as often as
+    rejection sampling accepts it, and follows the same distribution otherwise.
+
+    Args:
+        first: number of the newest token when the first round begins.
+        end: the number of tokens at which the text stops; the last round may accept later ones.
+        cut: draft only what the length limit leaves, as llama.cpp does.
+    """
+    gamma = min(gamma, head.most_candidates or gamma)
+    ids, states, run = text.ids.tolist(), text.states(head), head.start(len(text.ids) + gamma + 1)
+    found, start = list[tuple[int, int]](), first
+    while start < end - 1:
+        drafted = min(gamma, end - 2 - start) if cut else gamma
+        if drafted == 0:
+            break
+        new = slice(run.length, start)
         logits = run.begin(text.ids[new.start + 1 : start + 1], states[new])
-        for position in range(depth):
-            if position:
-                logits = run.go_on(text.ids[start + position : start + position + 1])
-            target = text.probs[start + position]
-            draft = sampler.probs(logits[:, : len(target)])[0]
-            found[row, position] = torch.minimum(target, draft).sum().item()
+        accepted = 0
+        while _best(logits, text) == ids[start + accepted + 1]:
+            accepted += 1
+            if accepted == drafted:
+                break
+            place = start + accepted
+            logits = run.go_on(text.ids[place : place + 1])
+        found.append((drafted, accepted))
+        start += accepted + 1
     return found
+
+
+def _best(logits: torch.Tensor, text: ReadText) -> int:
+    return int(logits[0, : text.probs.shape[-1]].argmax())

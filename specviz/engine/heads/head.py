@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from specviz.engine.model.step_capabilities import HiddenStates
+from specviz.engine.model.step_capabilities import HiddenStates, Missing, Offered, refuse
 
 HeadKind = Literal["eagle", "eagle3", "mtp", "medusa", "dflash"]
+NO_TREES = Missing("This head does not draft trees", "Draft a chain of candidates.")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -69,6 +70,11 @@ class Head(ABC):
     def proposable(self) -> torch.Tensor | None:
         """Return the target's token ids that the head can propose; None if it can propose all."""
 
+    @property
+    def trees(self) -> Offered:
+        """Return whether the head's runs have ``branch``."""
+        return NO_TREES
+
     @abstractmethod
     def with_settings(self, settings: Any) -> Head:
         """Return a head with other settings and the same weights."""
@@ -103,6 +109,19 @@ class HeadRun(ABC):
     @abstractmethod
     def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
         """Return logits for the next candidate, given the one just chosen, `[1]`."""
+
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        """Read speculative nodes of a tree, and return the logits `[num_nodes, vocabulary]`.
+
+        A node attends to the rows of the text and to its ancestors; its position follows its
+        parent's. It continues from the state of its parent.
+
+        Args:
+            parents: for each node the index of its parent among all nodes since ``begin``; -1 for
+                the text's newest token. A parent was read in an earlier call.
+        """
+        del token_ids, parents
+        refuse(NO_TREES)
 
     @abstractmethod
     def forget(self, count: int) -> None:

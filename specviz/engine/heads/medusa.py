@@ -17,7 +17,8 @@ import torch.nn.functional as F
 
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.tensors import HeadTensors, read_head_tensors
-from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
+from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates, Offered
+from specviz.engine.model.trees import OpenNodes
 from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts
 
@@ -131,6 +132,10 @@ class MedusaHead(Head):
             )
         return MedusaHead(self._weights, self.target, settings, self.notices)
 
+    @property
+    def trees(self) -> Offered:
+        return True
+
     def start(self, capacity: int) -> _MedusaRun:
         del capacity  # the only state is one row
         return _MedusaRun(self, self.target.width)
@@ -155,6 +160,7 @@ class _MedusaRun(HeadRun):
         self._length = 0
         self._state: torch.Tensor | None = None  # of the last row, [1, width]
         self._candidate = 0
+        self._nodes = OpenNodes()
 
     @property
     def length(self) -> int:
@@ -166,6 +172,7 @@ class _MedusaRun(HeadRun):
         self._length += len(states)
         self._state = states[-1:]
         self._candidate = 0
+        self._nodes = OpenNodes()
         return self._head.logits(0, self._state)
 
     @torch.inference_mode()
@@ -174,6 +181,16 @@ class _MedusaRun(HeadRun):
         assert self._state is not None, "begin comes first"
         self._candidate += 1
         return self._head.logits(self._candidate, self._state)
+
+    @torch.inference_mode()
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        """Return logits that are the same for all nodes of one depth."""
+        del token_ids
+        assert self._state is not None, "begin comes first"
+        self._nodes.add(parents)
+        depths = self._nodes.depths(len(parents))
+        rows = {depth: self._head.logits(depth + 1, self._state) for depth in set(depths)}
+        return torch.cat([rows[depth] for depth in depths])
 
     def forget(self, count: int) -> None:
         assert count <= self._length

@@ -19,7 +19,14 @@ from torch import nn
 
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.mtp_weights import MtpFacts, find_mtp, layer_weights
-from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
+from specviz.engine.model.step_capabilities import (
+    AFTER_NORM,
+    HiddenStates,
+    Missing,
+    Offered,
+    require,
+)
+from specviz.engine.model.trees import OpenNodes
 from specviz.errors import ModelFileError
 
 __all__ = ["MtpFacts", "MtpHead", "MtpSettings", "find_mtp", "open_mtp"]
@@ -125,26 +132,46 @@ class MtpHead(Head):
             layers=self.layers, rotary=self._rotary, target=self.target, settings=settings
         )
 
+    @property
+    def trees(self) -> Offered:
+        if len(self.layers) == 1:
+            return True
+        return Missing("Several MTP layers do not draft trees", "Draft a chain of candidates.")
+
     def start(self, capacity: int) -> _MtpRun:
         return _MtpRun(self, capacity)
 
     def read_rows(
-        self, index: int, token_ids: torch.Tensor, states: torch.Tensor, first: int, cache: Any
+        self,
+        index: int,
+        token_ids: torch.Tensor,
+        states: torch.Tensor,
+        first: int,
+        cache: Any,
+        tree: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Run layer ``index`` on rows ``first`` and later, whose keys and values it appends.
+
+        Args:
+            tree: positions `[rows]` and additive mask `[1, 1, rows, first + rows]` of a tree's
+                nodes; None for rows that follow each other.
 
         Returns:
             The normalised outputs and the states that the next step reads, `[rows, width]` each.
         """
         layer = self.layers[index]
         joined = self._joined(layer, self.target.embed(token_ids), states, first)
-        positions = torch.arange(len(joined), device=joined.device) + first
+        if tree is None:
+            positions = torch.arange(len(joined), device=joined.device) + first
+            mask = _causal_mask(joined, first)
+        else:
+            positions, mask = tree
         positions = (positions + self.settings.first_position)[None]
         outputs = layer.mtp_block(
             joined[None],
             position_embeddings=self._rotary(joined[None], positions),
             position_ids=positions,
-            attention_mask=_causal_mask(joined, first),
+            attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
         )[0]
@@ -178,6 +205,8 @@ class _MtpRun(HeadRun):
         self._inputs = [like.new_empty(capacity, head.target.width) for _ in range(depth - 1)]
         self._recycled = like.new_empty(0)
         self._step = 0
+        self._nodes = OpenNodes()
+        self._node_states = list[torch.Tensor]()  # that each call of ``branch`` adds
 
     @property
     def length(self) -> int:
@@ -204,6 +233,27 @@ class _MtpRun(HeadRun):
         logits = self._run_layer(layer, first, self._inputs[layer - 1][first : self.length])
         self._kept[layer] = max(0, self.length - layer)
         return logits
+
+    @torch.inference_mode()
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        require(self._head.trees)
+        count, device = len(token_ids), token_ids.device
+        first = self.length + len(self._nodes)
+        self._nodes.add(parents)
+        above = torch.tensor(parents, device=device)
+        states = torch.cat([self._recycled, *self._node_states])[above + 1]
+        self._tokens[first : first + count] = token_ids
+        shifted = self._head.settings.shift_ids == 1
+        embedded = token_ids if shifted else self._tokens[above + self.length]
+        positions = torch.tensor(self._nodes.depths(count), device=device) + self.length
+        unseen = self._nodes.unseen(count, self.length, None).to(device)
+        mask = torch.zeros(unseen.shape, dtype=states.dtype, device=device)
+        mask.masked_fill_(unseen, torch.finfo(mask.dtype).min)
+        outputs, recycled = self._head.read_rows(
+            0, embedded, states, first, self._cache, (positions, mask[None, None])
+        )
+        self._node_states.append(recycled)
+        return self._head.target.output(outputs).float()
 
     def forget(self, count: int) -> None:
         assert count <= self.length
@@ -237,6 +287,8 @@ class _MtpRun(HeadRun):
         return self._tokens[earlier.clamp_(min=0)]
 
     def _drop_speculative(self) -> None:
+        self._nodes = OpenNodes()
+        self._node_states.clear()
         for kept, layer in zip(self._kept, self._cache.layers, strict=False):
             if (excess := layer.get_seq_length() - kept) > 0:
                 layer.crop(-excess)

@@ -1,7 +1,7 @@
 """Check whether two models can work together and with which step implementation.
 
-Tokenizers are compared token by token. Probes check that each model rolls its cache back exactly
-and that the lean step gives the logits of the model's own forward pass.
+Tokenizers are compared token by token. A probe checks that the lean step gives the logits of the
+model's own forward pass; ``rollback.py`` checks that each model can roll its cache back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config, Model
 
 
-_PROBE_TOKENS = 6
+PROBE_TOKENS = 6
 _WALK_TOKENS = 12
 _TOLERANCES = {torch.float32: 1e-3}  # as a share of the logits' spread
 _HALF_TOLERANCE = 5e-2
@@ -121,63 +121,17 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
     )
 
 
-def refuse_without_rollback(skeleton: Model, name: str) -> None:
-    """Raise PairError for families marked as stateful; ``check_rollback`` tests the others."""
-    if skeleton._is_stateful:
-        raise _cannot_roll_back(skeleton, name)
-
-
-def check_rollback(model: Model, name: str, vocabulary: int) -> None:
-    """Raise PairError unless feeding 6 tokens, forgetting 3 and feeding 3 equals a fresh pass."""
-    if isinstance(model, PlainLlamaForCausalLM):
-        # It has no cache; the check of its lean step includes a rollback.
-        logits = _fresh_logits(model, probe_ids(model, vocabulary, _PROBE_TOKENS), vocabulary)
-        _require_finite(logits, model, name)
-        return
-    ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
-    kept, others = ids[:3], ids[_PROBE_TOKENS:]
-    try:
-        rolled, length = _roll(model, vocabulary, ids[:_PROBE_TOKENS], others)
-        fresh = _fresh_logits(model, torch.cat((kept, others)), vocabulary)[-3:]
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise _cannot_roll_back(model, name) from error
-    _require_finite(fresh, model, name)
-    if length != _PROBE_TOKENS or not _same_logits(rolled, fresh, model):
-        raise _cannot_roll_back(model, name)
-
-
-def _roll(
-    model: PreTrainedModel, vocabulary: int, ids: torch.Tensor, others: torch.Tensor
-) -> tuple[torch.Tensor, int]:
-    from specviz.engine.model.library_step import LibraryStep
-
-    step = LibraryStep(model, vocabulary)
-    step.feed(ids, 0)
-    length = step.length
-    step.forget(3)
-    return step.feed(others, 3), length
-
-
 @torch.inference_mode()
-def _fresh_logits(model: Model, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
+def fresh_logits(model: Model, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    """Return the logits of a pass without a cache."""
     return model(ids[None], use_cache=False).logits[0, :, :vocabulary].float()
-
-
-def _cannot_roll_back(model: Model, name: str) -> PairError:
-    return PairError(
-        f"{name}: {model.config.model_type} models cannot roll their cache back, which "
-        "speculative decoding needs after each rejection.",
-        remedy="Use another family, such as Llama, Qwen, Gemma, GPT-2 or Mistral.",
-    )
 
 
 def require_same_logits(grown: Model, model: Model, name: str, vocabulary: int) -> None:
     """Raise PairError unless an enlarged model gives the original model's logits."""
-    ids = probe_ids(model, vocabulary, _PROBE_TOKENS)
-    own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
-    _require_finite(ours, grown, name)
+    ids = probe_ids(model, vocabulary, PROBE_TOKENS)
+    own, ours = (fresh_logits(each, ids, vocabulary) for each in (model, grown))
+    require_finite(ours, grown, name)
     if not close_to(ours, own, model.dtype):
         raise PairError(
             f"{name} gives different logits at the simulated size.",
@@ -202,7 +156,8 @@ def _refuse_weight(values: torch.Tensor, weight: str, model: Model, name: str) -
         _refuse_overflow(model, name)
 
 
-def _require_finite(logits: torch.Tensor, model: Model, name: str) -> None:
+def require_finite(logits: torch.Tensor, model: Model, name: str) -> None:
+    """Raise PairError for logits that are not finite."""
     if torch.isfinite(logits).all():
         return
     if not _widest(model):
@@ -265,16 +220,23 @@ def _without_lean(
     return {}, (f"The library step is used: {reason}.",) if notify else ()
 
 
+def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
+    """Return the model's step through transformers, for a short text."""
+    from specviz.engine.model.library_weights import LibraryWeights
+
+    return LibraryWeights(model).step(vocabulary, _WALK_TOKENS)
+
+
 def _library_weights(given: Model, vocabulary: int) -> StepWeights:
     """Return the model's weights, with faster matrix products if these give the same logits."""
-    from specviz.engine.model.library_step import LibraryStep, LibraryWeights
+    from specviz.engine.model.library_weights import LibraryWeights
     from specviz.engine.model.products import ProductLayer, with_products
 
     model = in_transformers(given)
     twin = with_products(model)
     if not any(isinstance(module, ProductLayer) for module in twin.modules()):
         return LibraryWeights(model)
-    agrees = _agrees(LibraryStep(twin, vocabulary), model, vocabulary)
+    agrees = _agrees(library_step(twin, vocabulary), model, vocabulary)
     return LibraryWeights(twin if agrees else model)
 
 
@@ -287,7 +249,7 @@ def _agrees(step: Step, model: Model, vocabulary: int) -> bool:
         if is_out_of_memory(error):
             raise
         return False
-    return _same_logits(ours, library, model) and (
+    return same_logits(ours, library, model) and (
         is_packed(model) or same_choice(ours, library, model.dtype)
     )
 
@@ -296,11 +258,9 @@ def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor
     """Return the logits of ``_walk`` without the lean step."""
     if isinstance(model, PlainLlamaForCausalLM):
         text, other = ids[:10], torch.cat((ids[:8], ids[10:12]))
-        before, after = (_fresh_logits(model, each, vocabulary) for each in (text, other))
+        before, after = (fresh_logits(model, each, vocabulary) for each in (text, other))
         return torch.cat((before[4:10], after[8:10]))
-    from specviz.engine.model.library_step import LibraryStep
-
-    return _walk(LibraryStep(model, vocabulary), ids)
+    return _walk(library_step(model, vocabulary), ids)
 
 
 def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
@@ -312,7 +272,7 @@ def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
     return torch.cat((prefill, single, verify, step.feed(ids[10:12], 2)))
 
 
-def _same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bool:
+def same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bool:
     """Return whether logits agree within rounding errors."""
     if is_packed(model):
         return agree_roughly(ours, reference)

@@ -1,7 +1,7 @@
 """Load a pair: open it, download and read its weights, enlarge its models and check them.
 
-Probes check that each model rolls its cache back and that the lean step gives the logits of the
-model's own forward pass (``compatibility.py``). Every user error raises a one-line
+Probes check that each model rolls its cache back (``rollback.py``) and that the lean step gives the
+logits of the model's own forward pass (``compatibility.py``). Every user error raises a one-line
 ``SpecvizError``.
 """
 
@@ -15,7 +15,7 @@ import torch
 
 from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
-from specviz.engine.loading import compatibility, hardware
+from specviz.engine.loading import compatibility, hardware, rollback
 from specviz.engine.loading.head_loading import add_head
 from specviz.engine.loading.opening import (
     DRAFT,
@@ -74,7 +74,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, spec.device, on_progress)
-    _check_models(opened, models, on_progress)
+        _check_models(opened, models, on_progress)
     for side in opened.sides:
         vocabulary = opened.vocabulary_of(side.role)
         models[side.role] = _enlarge(side, models.pop(side.role), vocabulary, on_progress)
@@ -209,7 +209,7 @@ def _check_models(
         on_progress(_loading("checking", side))
         with loading_errors(side.source.name, "model"):
             compatibility.require_numbers(models[side.role], side.source.name)
-            compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
+            rollback.check_rollback(models[side.role], side.source.name, vocabulary)
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:

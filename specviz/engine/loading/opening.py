@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from specviz.engine.loading import compatibility, hardware, sources
+from specviz.engine.loading import compatibility, hardware, rollback, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
 from specviz.engine.loading.head_source import HeadSource, open_head_source
 from specviz.engine.loading.shared_vocabulary import share_vocabulary
@@ -199,7 +199,7 @@ def _open_side(role: str, source: Source, body: str, weights: str, *, may_pack: 
         tokenizer.model_max_length = sys.maxsize  # only the models' contexts limit lengths
     with loading_errors(source.name, "model"):
         skeleton = skeleton_of(config)
-    compatibility.refuse_without_rollback(skeleton, source.name)
+    rollback.refuse_without_rollback(skeleton, source.name)
     return Side(
         role=role,
         source=source,

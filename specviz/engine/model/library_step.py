@@ -1,10 +1,12 @@
-"""Steps of any transformers family."""
+"""Steps of transformers families whose cache can be rolled back.
+
+Families with recurrent layers have steps of their own (``recurrent_step.py``).
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,6 +17,11 @@ from specviz.engine.model.exits import require_exit
 from specviz.engine.model.library_trees import exits_of_model, first_layers, no_trees, tree_masks
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.packed_weights import agree_roughly, is_packed
+from specviz.engine.model.recurrent_layers import (
+    has_recurrent_layers,
+    no_recurrent_exits,
+    no_recurrent_trees,
+)
 from specviz.engine.model.step_capabilities import (
     AFTER_NORM,
     HiddenStates,
@@ -24,7 +31,7 @@ from specviz.engine.model.step_capabilities import (
     joined,
     require,
 )
-from specviz.engine.model.steps import Step, StepWeights
+from specviz.engine.model.steps import Step
 from specviz.engine.model.trees import OpenNodes
 
 _SPREAD_OFF = {
@@ -32,24 +39,8 @@ _SPREAD_OFF = {
     torch.float64: 1e-3,
 }  # largest error of a tree's logits, as a share of the logits' spread
 _HALF_OFF = 5e-2
+_ROWS = ("keys", "values", "indexer_keys")  # what cache layers keep for each token
 _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LibraryWeights(StepWeights):
-    """The weights of a model that runs through transformers."""
-
-    model: PreTrainedModel
-
-    kind = "library"
-
-    @property
-    def capabilities(self) -> StepCapabilities:
-        return _capabilities(self.model)
-
-    def step(self, vocabulary: int, capacity: int) -> LibraryStep:
-        del capacity
-        return LibraryStep(self.model, vocabulary)
 
 
 class LibraryStep(Step):
@@ -63,6 +54,7 @@ class LibraryStep(Step):
         self._model = model
         self._vocabulary = vocabulary
         self._cache = DynamicCache()
+        self._cache_argument = "past_key_values"
         self._nodes = OpenNodes()
         self._exits: list[tuple[LibraryStep, int]] = []  # exits and their numbers of layers
         self._requested: HiddenStates | None = None
@@ -70,7 +62,7 @@ class LibraryStep(Step):
 
     @property
     def capabilities(self) -> StepCapabilities:
-        return _capabilities(self._model)
+        return library_capabilities(self._model)
 
     @property
     def length(self) -> int:
@@ -80,6 +72,17 @@ class LibraryStep(Step):
     def device(self) -> torch.device:
         embedding: Any = self._model.get_input_embeddings()
         return embedding.weight.device
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the memory of recurrent states."""
+        return 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the memory of the cached keys and values."""
+        layers: list[Any] = self._cache.layers
+        return sum(_nbytes(getattr(layer, name, None)) for layer in layers for name in _ROWS)
 
     def request_hidden(self, states: HiddenStates) -> None:
         assert set(states.places) <= set(hidden_places(self._model))
@@ -138,7 +141,7 @@ class LibraryStep(Step):
         self.forget(dropped)
 
     def early_exit(self, layers: int) -> LibraryStep:
-        require_exit(exits_of_model(self._model), layers)
+        require_exit(_exits(self._model), layers)
         step = LibraryStep(first_layers(self._model, layers), self._vocabulary)
         step._share(self._cache, layers)
         self._exits.append((step, layers))
@@ -164,7 +167,7 @@ class LibraryStep(Step):
     def _run(self, token_ids: torch.Tensor, count: int, **how: Any) -> torch.Tensor:
         output = self._model(
             token_ids[None],
-            past_key_values=self._cache,
+            **{self._cache_argument: self._cache},
             use_cache=True,
             output_hidden_states=self._requested_entries or None,
             logits_to_keep=count,
@@ -176,18 +179,22 @@ class LibraryStep(Step):
         return output.logits[0, -count:, : self._vocabulary].float()
 
 
+def _nbytes(rows: torch.Tensor | None) -> int:
+    return 0 if rows is None else rows.nbytes
+
+
 def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
     """Move the rows of these nodes to the rows from ``begin`` on."""
     rows = torch.tensor(nodes, device=cache.device) + begin
     cache.narrow(-2, begin, len(nodes)).copy_(cache.index_select(-2, rows))
 
 
-def _capabilities(model: PreTrainedModel) -> StepCapabilities:
+def library_capabilities(model: PreTrainedModel) -> StepCapabilities:
     family = model.config.model_type
     return StepCapabilities(
         hidden_states=hidden_places(model),
         trees=_trees(model),
-        exits=exits_of_model(model),
+        exits=_exits(model),
         device_rounds=Missing(
             f"static caches do not support {family} models here", "Use `--step library`."
         ),
@@ -206,8 +213,16 @@ def _trees(model: PreTrainedModel) -> Offered:
     tested once.
     """
     if model not in _takes_trees:
-        _takes_trees[model] = _agrees_with_paths(model)
-    return True if _takes_trees[model] else no_trees(model)
+        _takes_trees[model] = not has_recurrent_layers(model) and _agrees_with_paths(model)
+    if _takes_trees[model]:
+        return True
+    recurrent = has_recurrent_layers(model)
+    return no_recurrent_trees(model.config.model_type) if recurrent else no_trees(model)
+
+
+def _exits(model: PreTrainedModel) -> range | Missing:
+    recurrent = has_recurrent_layers(model)
+    return no_recurrent_exits(model.config.model_type) if recurrent else exits_of_model(model)
 
 
 def _agrees_with_paths(model: PreTrainedModel) -> bool:

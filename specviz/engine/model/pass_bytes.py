@@ -2,12 +2,13 @@
 
 The KV cache bytes per token are measured in a real cache, because model families name the relevant
 sizes differently in their configurations. Sliding windows shorter than the text are ignored: the
-whole text is counted.
+whole text is counted. Recurrent states do not grow with the text, so they are counted with the
+weights: once for the pass and once for its snapshot.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -49,7 +50,8 @@ def pass_bytes(model: Model) -> PassBytes | None:
     if packed or any("expert" in name for name, _ in model.named_parameters()):
         return None
     whole = sum(weight.nbytes for weight in model.parameters())
-    return PassBytes(weights=whole - _unread(model), cache=_cache_of_a_token(model))
+    states, cache = _cache_of_a_token(model)
+    return PassBytes(weights=whole - _unread(model) + 2 * states, cache=cache)
 
 
 def _unread(model: Model) -> int:
@@ -69,15 +71,14 @@ def _unread(model: Model) -> int:
 
 
 @torch.inference_mode()
-def _cache_of_a_token(model: Model) -> int:
+def _cache_of_a_token(model: Model) -> tuple[int, int]:
+    """Return the bytes of the recurrent states, and those of a token's keys and values."""
     if isinstance(model, PlainLlamaForCausalLM):
         own = model.config
         values = len(model.model.layers) * own.num_key_value_heads * own.head_dim
-        return 2 * values * model.dtype.itemsize
-    from transformers import DynamicCache
+        return 0, 2 * values * model.dtype.itemsize
+    from specviz.engine.model.library_weights import LibraryWeights
 
-    cache, embedding = DynamicCache(), cast("Any", model.get_input_embeddings())
-    ids = torch.zeros(1, 1, dtype=torch.int64, device=embedding.weight.device)
-    model(ids, past_key_values=cache, use_cache=True)
-    layers: list[Any] = cache.layers
-    return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    step = LibraryWeights(model).step(1, 1)
+    step.feed(torch.zeros(1, dtype=torch.int64, device=step.device), 0)
+    return step.state_bytes, step.row_bytes

@@ -4,10 +4,10 @@ A step feeds tokens, caches their keys and values, and can forget the last token
 nodes of a tree after the text. These must be kept or dropped before other tokens are fed or
 forgotten.
 
-Implementations: *library* (``library_step.py``, any family, through transformers), *lean*
-(``lean.py``, in torch or compiled), *static* (``static_step.py``, for rounds on the device) and
-*translated* (``translated_step.py``). State stays on the device; only the translated step waits for
-it.
+Implementations: *library* (``library_step.py``, any family, through transformers;
+``recurrent_step.py`` if it has recurrent layers), *lean* (``lean.py``, in torch or compiled),
+*static* (``static_step.py``, for rounds on the device) and *translated* (``translated_step.py``).
+State stays on the device; only the translated step waits for it.
 """
 
 from __future__ import annotations
@@ -55,6 +55,13 @@ class Step(ABC):
     @abstractmethod
     def forget(self, count: int) -> None:
         """Drop the last ``count`` tokens from the cache."""
+
+    def catch_up(self) -> None:
+        """Read the tokens that a rollback left unread; only steps with recurrent states have any.
+
+        Otherwise the next feed reads them together with its tokens.
+        """
+        return
 
     def copy_rows(self, other: Step, count: int) -> None:
         """Copy the first ``count`` cache rows of ``other``, which was fed the same tokens.

@@ -39,6 +39,9 @@ class WrappedStep(Step):
     def forget(self, count: int) -> None:
         self.step.forget(count)
 
+    def catch_up(self) -> None:
+        self.step.catch_up()
+
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         return self.step.branch(token_ids, parents)
 

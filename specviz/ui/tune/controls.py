@@ -46,7 +46,7 @@ SOURCES = (_ONE, PRESETS, CHAT_PROMPTS, _FILE, _PASTED)
 _LOOKUP = "drafter=prompt-lookup"
 _METHODS = (
     "rule=block", "rule=coupled", "rule=match", "num_drafts=2", "num_drafts=4",
-    "branching=2x2x1", "draft_until=confidence:0.4", "draft_until=cost",
+    "branching=2x2x1", "dynamic_tree=4x12", "draft_until=confidence:0.4", "draft_until=cost",
 )  # fmt: skip
 _TEMPERATURE_KEY, _TEMPERATURE = "tune_temperature", 0.7
 _TEMPERATURES = tuple(tenths / 10 for tenths in range(21))

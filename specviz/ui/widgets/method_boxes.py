@@ -18,7 +18,7 @@ from specviz.record.drafters import drafters_list
 from specviz.record.limits import Range
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import RunConfig, refuse_own_drafter
-from specviz.record.shapes import num_nodes, parse_shape, shape_text
+from specviz.record.shapes import num_nodes, parse_dynamic_tree, parse_shape, shape_text
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 from specviz.ui.widgets.plain_text import as_text
 
@@ -27,8 +27,8 @@ _EXIT_SHARES = (0.25, 0.5, 0.75)  # as shares of the target's layers
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
 METHOD_SETTINGS = (
-    "drafter", "draft_until", "num_drafts", "replacement", "branching", "rule", "epsilon",
-    "residual",
+    "drafter", "draft_until", "num_drafts", "replacement", "branching", "dynamic_tree", "rule",
+    "epsilon", "residual",
 )  # fmt: skip
 
 
@@ -99,7 +99,18 @@ class MethodBoxes:
         tree = (typed_tree or "").strip()
         if tree:
             _show_tree_size(tree)
-        return {"num_drafts": count, "replacement": replacement or count == 1, "branching": tree}
+        typed_dynamic = st.text_input(
+            "Dynamic tree", max_chars=12, placeholder="none, or 8x24",
+            **self._first("dynamic_tree", ""),
+            help="Width and candidates of a tree that grows as in EAGLE-2: at each depth up to γ, "
+            "the likeliest nodes get children.",
+        )  # fmt: skip
+        return {
+            "num_drafts": count,
+            "replacement": replacement or count == 1,
+            "branching": tree,
+            "dynamic_tree": (typed_dynamic or "").strip(),
+        }
 
     def _rule(self) -> dict[str, Any]:
         rule = self._one_of(
@@ -144,7 +155,11 @@ def _show_tree_size(text: str) -> None:
 def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunConfig:
     """Return the config with the method; on a conflict, warn and use the default method."""
     try:
-        config = RunConfig(**{**settings, **method, "branching": parse_shape(method["branching"])})
+        trees = {
+            "branching": parse_shape(method["branching"]),
+            "dynamic_tree": parse_dynamic_tree(method["dynamic_tree"]),
+        }
+        config = RunConfig(**{**settings, **method, **trees})
         refuse_own_drafter(config)
     except ConfigError as error:
         st.warning(f"{as_text(str(error))} Runs use the default method until this is fixed.")
@@ -157,5 +172,6 @@ def method_of(config: RunConfig) -> dict[str, Any]:
     names = ["drafter", "draft_until", "num_drafts", "rule", *config.judging.takes]
     names += ["replacement"] if config.num_drafts > 1 else []
     return {name: getattr(config, name) for name in names} | {
-        "branching": shape_text(config.branching)
+        "branching": shape_text(config.branching),
+        "dynamic_tree": shape_text(config.dynamic_tree),
     }

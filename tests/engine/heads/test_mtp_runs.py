@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-from specviz.engine import decode_plainly, speculate
+from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine.decoding.head_drafting import HeadDrafter
+from specviz.engine.heads.mtp import find_mtp, open_mtp
+from specviz.engine.loading.head_loading import target_parts
 from specviz.engine.loading.loading import load_pair
+from specviz.engine.model.recurrent_step import RecurrentStep
 from specviz.errors import PairError
 from specviz.record.pairs import PairSpec, spec_of
 from specviz.record.trace import RunConfig
 from tests.engine.heads import tiny_mtp
-from tests.engine.models import VOCABULARY, small_tokenizer
+from tests.engine.models import VOCABULARY, build, pair_of, small_tokenizer
+from tests.engine.recurrent_models import wide
+from tests.engine.test_lossless import ENOUGH, p_value
 
 PROMPT = "Once upon a time"
 SETTINGS = RunConfig(
@@ -42,6 +51,112 @@ def write_target(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> 
     stated = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(stated | {"num_nextn_predict_layers": 1}))
     return PairSpec(target=str(folder), draft="mtp", head="mtp", threads=1)
+
+
+def nest(folder: Path, family: str) -> None:
+    """Write the text model's folder again as published: inside a model that also reads images."""
+    file = folder / "model.safetensors"
+    renamed = {
+        re.sub(r"^model\.", "model.language_model.", name): each
+        for name, each in load_file(file).items()
+    }
+    save_file(renamed, file, metadata={"format": "pt"})
+    stated = json.loads((folder / "config.json").read_text())
+    outer = {"model_type": family.removesuffix("_text"), "text_config": stated}
+    (folder / "config.json").write_text(json.dumps(outer))
+
+
+@pytest.mark.parametrize("family", tiny_mtp.ZERO_CENTRED)
+def test_a_recurrent_target_with_its_own_layers_matches_generate(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_target(tmp_path / family, family, monkeypatch)
+    if family.endswith("_text"):
+        nest(tmp_path / family, family)
+    pair = load_pair(spec)
+    assert isinstance(pair.target_step(8), RecurrentStep)
+    run = speculate(pair, PROMPT, SETTINGS)
+    rounds = list(run)
+    model: Any = pair.target
+    ids = torch.tensor([run.prompt.token_ids])
+    written = model.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=30,
+        eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    assert run.emitted == tuple(written[0, ids.shape[1] :].tolist())
+    assert all(each.num_drafted > 0 for each in rounds[:-1])
+    sampled = list(speculate(pair, PROMPT, replace(SETTINGS, temperature=1.0)))
+    tested = sum(each.num_tested for each in sampled)
+    assert 0 < sum(each.num_accepted for each in sampled) < tested
+
+
+SMALL, DEPTH, START = 7, 2, (3, 1, 4)
+
+
+@pytest.fixture
+def small_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    """A recurrent target of 7 tokens with its MTP layers; its narrow weights make texts vary."""
+    monkeypatch.setattr(tiny_mtp, "VOCABULARY", SMALL)
+    family = "qwen3_5_text"
+    settings: Any = tiny_mtp.mtp_config(family) | {"vocab_size": SMALL}
+    config = hf.AutoConfig.for_model(**settings)
+    pair = pair_of(wide(build(config), sigma=0.15), None)
+    facts = find_mtp(tiny_mtp.write_mtp(tmp_path / family, family))
+    assert facts is not None
+    pair.head = open_mtp(facts, target_parts("tiny", pair.target.config, pair))
+    return pair
+
+
+def first_tokens(pair: Pair, count: int) -> np.ndarray:
+    """The first DEPTH tokens of runs with different seeds, each as a number."""
+    chosen = RunConfig(
+        drafter="mtp",
+        gamma=2,
+        temperature=1.0,
+        max_new_tokens=DEPTH + 1,
+        ignore_eos=True,
+        record=False,
+    )
+    cells = []
+    for seed in range(count):
+        run = speculate(pair, START, replace(chosen, seed=seed))
+        list(run)
+        cells.append(run.emitted[0] * SMALL + run.emitted[1])
+    return np.array(cells)
+
+
+def exact(pair: Pair) -> np.ndarray:
+    texts = torch.tensor([[*START, *text] for text in product(range(SMALL), repeat=DEPTH)])
+    model: Any = pair.target
+    with torch.inference_mode():
+        probs = model(texts).logits.softmax(-1).double()
+    chances = torch.ones(len(texts), dtype=torch.float64)
+    for place in range(len(START) - 1, len(START) - 1 + DEPTH):
+        chances *= probs[torch.arange(len(texts)), place, texts[:, place + 1]]
+    return chances.numpy() / chances.sum().item()
+
+
+def test_sampled_texts_of_a_recurrent_target_have_its_distribution(small_pair: Pair) -> None:
+    assert p_value(first_tokens(small_pair, 150), exact(small_pair)) > ENOUGH
+
+
+@pytest.mark.thorough
+def test_many_sampled_texts_of_a_recurrent_target_have_its_distribution(small_pair: Pair) -> None:
+    assert p_value(first_tokens(small_pair, 1000), exact(small_pair)) > ENOUGH
+
+
+@pytest.mark.thorough
+def test_the_test_finds_layers_that_report_wrong_probabilities(
+    small_pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    propose = HeadDrafter.propose
+
+    def lie(*given: Any, **named: Any) -> Any:
+        made = propose(*given, **named)
+        return replace(made, probs=torch.full_like(made.probs, 1 / SMALL))
+
+    monkeypatch.setattr(HeadDrafter, "propose", lie)
+    assert p_value(first_tokens(small_pair, 1000), exact(small_pair)) < ENOUGH
 
 
 @pytest.mark.parametrize("family", ["glm4_moe", "deepseek_v3"])

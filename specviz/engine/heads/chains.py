@@ -1,0 +1,78 @@
+"""Chains of an EAGLE head from many places of one text, computed together.
+
+The text's own tokens are the candidates. The rows of the target's states are computed once; then
+each position is one pass with a row for every chain. A row sees the text before its place and the
+earlier rows of its own chain, as if the chain were drafted alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+
+from specviz.engine.heads.eagle import EagleHead, EagleRun
+
+
+class EagleChains(EagleRun):
+    """Chains of ``depth`` candidates that begin after the tokens number ``starts``."""
+
+    def __init__(
+        self,
+        head: EagleHead,
+        token_ids: torch.Tensor,
+        states: torch.Tensor,
+        depth: int,
+        starts: Sequence[int],
+    ) -> None:
+        read = max(starts)  # rows of the target's states
+        super().__init__(head, read + len(starts) * depth)
+        self._text, self._states, self._depth, self._read_rows = token_ids, states, depth, read
+        self._starts = torch.tensor(starts, device=token_ids.device)
+        chains = [self._starts + each for each in range(depth - 1)]
+        self._places = torch.cat((torch.arange(read, device=token_ids.device), *chains))
+        self._cos, self._sin = self._cos[self._places], self._sin[self._places]
+
+    @torch.inference_mode()
+    def logits(self) -> Iterator[torch.Tensor]:
+        """Yield the logits `[start, vocabulary]` of each position."""
+        count = len(self._starts)
+        x = self._rows(0, self._read_rows, self._head.fuse(self._states[: self._read_rows]))
+        x = x[self._starts - 1]
+        for position in range(1, self._depth + 1):
+            normed = x if self._weights.norm is None else self._weights.norm(x)
+            yield self._weights.logits(normed)
+            if position < self._depth:
+                state = normed if self._head.settings.recycle_normed else x
+                begin = self._read_rows + (position - 1) * count
+                x = self._rows(begin, begin + count, state)
+
+    def _rows(self, begin: int, end: int, state: torch.Tensor) -> torch.Tensor:
+        """Append rows to the caches and return their states after the last layer."""
+        weights, head = self._weights, self._head
+        embedding = weights.embed(self._tokens(self._places[begin:end]))
+        x, attended = head.enter(embedding, state)
+        mask = self._mask(begin, end)
+        for index, layer in enumerate(weights.layers):
+            if index > 0:
+                assert layer.input_norm is not None
+                attended = layer.input_norm(x)
+            x = x + self._attend(index, attended, begin, end, mask)
+            gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
+            x = x + layer.down(F.silu(gate) * up)
+        return x
+
+    def _tokens(self, places: torch.Tensor) -> torch.Tensor:
+        """Return the tokens that rows embed; without a shift, row 0 has none of its own."""
+        if self._head.settings.shift_ids == 1:
+            return self._text[places + 1]
+        return self._text[places.clamp(min=1)]
+
+    def _mask(self, begin: int, end: int) -> torch.Tensor | None:
+        if begin == 0:
+            return super()._mask(begin, end)
+        before = torch.arange(self._read_rows, device=self._starts.device) < self._starts[:, None]
+        same = torch.eye(end - begin, dtype=torch.bool, device=self._starts.device)
+        passes = (end - self._read_rows) // (end - begin)
+        return torch.cat((before, *(same for _ in range(passes))), 1)
