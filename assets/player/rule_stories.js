@@ -57,7 +57,7 @@ export function describeWhatIfBlockVerification({ round, spot }, drawn) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function describeTokenMatching({ candidate, fate }) {
+function describeTokenMatching({ round, spot, candidate, fate }) {
   const rival = candidate?.rival;
   if (!candidate || !rival) return [];
   const [own, said] = [tokenWord(candidate.text), tokenWord(rival.text)];
@@ -65,7 +65,7 @@ function describeTokenMatching({ candidate, fate }) {
   const verdict = same ? [": the same token, so it is ", fateWord(fate), "."] : [": a different token, so the draft’s is ", fateWord(fate), " and the target’s is used."];
   if (rival.noise === undefined)
     return [
-      ...["The draft proposed ", own, ", its likeliest token. The target sampled ", said, ", which had probability ", numberWord(likelihood(rival.target))],
+      ...["The draft proposed ", own, siblingsOf(round, spot.place).length > 1 ? ", one of its likeliest tokens" : ", its likeliest token", ". The target sampled ", said, ", which had probability ", numberWord(likelihood(rival.target))],
       ...verdict,
     ];
   return [
@@ -95,7 +95,7 @@ export function describeSiblings({ run, round, spot }) {
   if (order <= 0) return siblings.length > 1 ? [`Candidate 1 of ${siblings.length} at this position. `] : [];
   const fell = siblings.slice(0, order).map((place) => judged(round.candidates[place]));
   const names = fell.flatMap((each, at) => (each ? [at ? (at === fell.length - 1 ? " and " : ", ") : "", tokenWord(each.text)] : []));
-  const left = run.greedy ? ". " : ", and the target’s distribution was reduced to its residual. ";
+  const left = run.greedy || run.deciding === "equal" ? ". " : ", and the target’s distribution was reduced to its residual. ";
   return [`Candidate ${order + 1} of ${siblings.length} at this position: before it, `, ...names, ` ${fell.length > 1 ? "were" : "was"} rejected${left}`];
 }
 

@@ -59,6 +59,7 @@ def lanes(*texts: str) -> tuple[Lane, ...]:
             ("draft_body=10m", "draft_body=0.02b"),
             ("draft at the cost of a 10 M model", "draft at the cost of a 20 M model"),
         ),
+        (("dynamic_tree=4x12", "branching=2x1"), ("dynamic tree 4x12", "tree 2x1")),
     ],
 )
 def test_labels_distinguish_lanes(typed: tuple[str, ...], labels: tuple[str, ...]) -> None:

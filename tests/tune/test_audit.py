@@ -67,6 +67,7 @@ def until_alarm(asked: Audit) -> AuditReport:
 SOUND: tuple[dict[str, Any], ...] = (
     {}, {"top_k": 20}, {"top_p": 0.8}, {"temperature": 0.4},
     {"rule": "block"}, {"rule": "coupled"}, {"branching": (3, 2, 1)},
+    {"dynamic_tree": (3, 8)}, {"dynamic_tree": (3, 8), "rule": "match"},
 )  # fmt: skip
 
 
