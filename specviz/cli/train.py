@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from specviz.cli.interrupts import stop_on_interrupt
@@ -21,6 +22,7 @@ from specviz.record.numbers import COST, PROBABILITY, RATIO, TOKENS, WHOLE_PERCE
 from specviz.record.prompts import MAX_SUITE_BYTES, preset_suite, read_suite
 from specviz.store.text_files import read_text
 from specviz.training.drafts.estimate import Estimate, estimate, long_time, measured_arithmetic
+from specviz.training.drafts.export import Exported, export
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
 from specviz.training.drafts.progress import TextFigures, Trained
 from specviz.training.drafts.training_job import DraftWork, TrainingJob
@@ -52,8 +54,33 @@ def command(options: argparse.Namespace) -> int:
     if job.result is None:
         say(_paused(job))
         return INTERRUPTED
-    print(to_json(_values(job)) if options.json else "\n".join(_lines(painter, job)))
+    exported = _export(job, options)
+    if options.json:
+        print(to_json(_values(job) | {"export": _export_values(exported)}))
+    else:
+        print("\n".join((*_lines(painter, job), *_export_lines(painter, exported))))
     return 0
+
+
+def _export(job: TrainingJob, options: argparse.Namespace) -> Exported | None:
+    if options.export is None or job.result is None:
+        return None
+    folder = Path(job.result.folder)
+    target = job.spec.target_place or ""
+    return export(folder, options.export, folder.parent / "export", target=target)
+
+
+def _export_values(exported: Exported | None) -> dict[str, str] | None:
+    if exported is None:
+        return None
+    command = exported.command
+    return {"folder": str(exported.folder), "engine": command.engine, "command": command.text}
+
+
+def _export_lines(painter: Painter, exported: Exported | None) -> Iterator[str]:
+    if exported is not None:
+        yield paragraph(painter, f"Exported to {one_line(str(exported.folder))}.")
+        yield f"{exported.command.engine}: {one_line(exported.command.text)}"
 
 
 def _plan(options: argparse.Namespace) -> TrainingPlan:

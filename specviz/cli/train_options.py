@@ -8,6 +8,7 @@ from pathlib import Path
 from specviz.cli.option_groups import add_json
 from specviz.record.bodies import NO_BODY
 from specviz.record.pairs import QUANTISED
+from specviz.training.drafts.export import HOWS
 from specviz.training.drafts.plan import KINDS, TextPlan, TrainingPlan
 
 _TEXTS, _PLAN = TextPlan(), TrainingPlan()
@@ -20,6 +21,11 @@ def add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--estimate", action="store_true", help="only print what the training would cost"
     )
+    parser.add_argument(
+        "--export", choices=HOWS,
+        help="write the draft into FOLDER/export for SGLang (eagle), vLLM (speculators) or "
+        "llama.cpp (gguf), and print the command that serves it",
+    )  # fmt: skip
     _add_texts(parser.add_argument_group("texts"))
     _add_training(parser.add_argument_group("training"))
     _add_target(parser.add_argument_group("target"))

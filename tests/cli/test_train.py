@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from specviz.cli import main, train
+from specviz.formats.heads import read_head
 from specviz.local_models.naming import with_head
 from specviz.record.pairs import PairSpec
 from specviz.training.drafts import numbered_files, training_job
@@ -52,8 +53,11 @@ def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[st
 def test_a_training_ends_with_a_draft_that_loads(
     target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = printed(trained(target, tmp_path / "out"), capsys)
-    draft = record["draft"]
+    record = printed(trained(target, tmp_path / "out", "--export", "speculators"), capsys)
+    draft, exported = record["draft"], record["export"]
+    assert exported["engine"] == "vLLM"
+    assert exported["folder"] in exported["command"]
+    assert read_head(Path(exported["folder"])).layout == "speculators"  # type: ignore[union-attr]
     assert len(draft["accepted"]) == len(draft["agreeing"]) == 3
     assert [each["gamma"] for each in record["expected"]] == list(range(1, 9))
     assert record["best_gamma"] in range(1, 9)

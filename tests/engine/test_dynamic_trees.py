@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from specviz.engine import speculate
 from specviz.engine.decoding import token_matching, tree_growth, tree_verification
 from specviz.engine.decoding.proposal import Proposal, depths
 from specviz.engine.decoding.sampling import ArgmaxChooser, Draws, Sampler
@@ -22,6 +23,7 @@ from specviz.engine.decoding.tree_drafting import TreeDrafter
 from specviz.engine.decoding.tree_growth import LikeliestGrowth, SampledGrowth
 from specviz.record.run_config import RunConfig
 from specviz.theory.rounds import Emitted, Kernel, Text, round_bias
+from tests.engine.playing import PROMPT, llama_pair
 from tests.theory.kernels import ROUNDING, both
 
 UNUSED = Draws(torch.zeros(0))
@@ -306,3 +308,32 @@ def test_the_deepest_level_gets_what_is_left() -> None:
     assert small.children(1, [-0.1], tops) == [1]
     assert small.children(2, [-0.2], tops) == [1]
     assert small.expanded([0], [0.0]) == []
+
+
+# Runs
+
+
+@pytest.mark.parametrize("rule", ["lossless", "match"])
+def test_the_draft_keeps_the_rows_of_the_accepted_path(rule: str) -> None:
+    """Each round drafts what a run drafts that begins with the text so far."""
+    pair = llama_pair("lean")
+    config = RunConfig(
+        temperature=0.0,
+        gamma=4,
+        dynamic_tree=(4, 9),
+        rule=rule,  # pyright: ignore[reportArgumentType]
+        max_new_tokens=40,
+        ignore_eos=True,
+        record=False,
+    )
+    text, deep = list[int](PROMPT), 0
+    for entry in speculate(pair, PROMPT, config):
+        if entry.whole:
+            fresh = next(speculate(pair, text, config))
+            for each in ("token_id", "parent"):
+                drafted = [getattr(candidate, each) for candidate in entry.candidates]
+                assert drafted == [getattr(candidate, each) for candidate in fresh.candidates]
+            path = [n for n, each in enumerate(entry.candidates) if each.verdict == "accepted"]
+            deep += len(path) > 1 and path != list(range(len(path)))
+        text += entry.emitted
+    assert deep > 2, "no round accepted a path off the first nodes"

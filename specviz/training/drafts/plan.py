@@ -59,7 +59,7 @@ class TrainingPlan:
     steps: int = 2000
     batch: int = 8  # texts in one step
     length: int = 256  # tokens of each
-    rate: float = 1e-3
+    rate: float = 5e-3
     overlap_from: float = 0.7  # share of the steps after which the loss turns to the overlap
     seed: int = 0
 
