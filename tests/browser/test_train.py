@@ -22,6 +22,12 @@ TINY = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def server(serve: Callable[..., Server]) -> Server:
+    """A server of its own, because the pair that is loaded changes."""
+    return serve()
+
+
 def test_from_the_button_to_the_head_in_watch(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
