@@ -202,7 +202,7 @@ def _use(plan: TrainingPlan, target: TargetFacts, commands: Sequence[ServingComm
         "eagle3": "`--export speculators`, `--export eagle` or `--export gguf` writes it for vLLM, "
         "SGLang or llama.cpp.",
         "small": "`--export gguf` writes it for llama.cpp.",
-        "medusa": "vLLM loads the folder as it is.",
+        "medusa": "vLLM loads the folder as it is if the heads propose the whole vocabulary.",
     }
     return "\n\n".join([*parts, more[plan.kind]])
 

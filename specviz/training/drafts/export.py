@@ -4,8 +4,8 @@
 * ``speculators``: an EAGLE-3 head for vLLM.
 * ``gguf``: a small model or an EAGLE-3 head for llama.cpp (``gguf_export``).
 
-Medusa heads and small models need no conversion for vLLM: ``draft_commands`` serves the folder that
-the training wrote.
+Medusa heads and small models need no conversion for vLLM: ``draft_commands`` returns the command
+for the folder that the training wrote.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ def export(
     if how not in (known := exports_of(draft)):
         raise ConfigError(
             f"A draft of the kind {draft.kind} cannot be exported as {how}.",
-            remedy=f"Export it as {' or '.join(known)}."
-            if known
-            else "vLLM serves its folder as it is.",
+            remedy=f"Export it as {' or '.join(known)}." if known else "Load its folder as it is.",
         )
     if out.resolve() == draft.path.resolve():
         raise ConfigError(
@@ -175,16 +173,18 @@ def read_trained(folder: Path) -> TrainedFolder:
 
 
 def draft_commands(folder: Path, *, target: str = "") -> tuple[ServingCommand, ...]:
-    """Return the commands that serve a draft's folder without a conversion."""
+    """Return the commands that serve a draft's folder without a conversion.
+
+    vLLM 0.32 allocates the output of Medusa heads for the whole vocabulary, so it loads no others.
+    """
     draft = read_trained(folder)
+    if draft.head is not None and draft.kind == "medusa":
+        proposed, known = draft.head.draft_vocabulary, draft.head.config.get("vocab_size")
+        if proposed is not None and proposed != known:
+            return ()
     name, path, gamma = draft.target(target), draft.path.resolve(), draft.gamma
-    match draft.kind:
-        case "eagle3":
-            return (vllm_command(name, path, "eagle3", gamma), sglang_command(name, path, gamma))
-        case "medusa":
-            return (vllm_command(name, path, "medusa", gamma),)
-        case _:
-            return (vllm_command(name, path, "draft_model", gamma),)
+    method = "draft_model" if draft.kind == "small" else draft.kind
+    return (vllm_command(name, path, method, gamma),)
 
 
 def _write(

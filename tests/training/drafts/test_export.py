@@ -169,12 +169,15 @@ def test_target_and_candidates_come_from_the_training(tmp_path: Path) -> None:
 
 def test_medusa_heads_are_served_as_they_are(tmp_path: Path) -> None:
     pair = pair_of(tiny_model("llama"), None, step="lean")
-    MedusaDraft(TargetWeights.of(pair), torch.arange(16), 2).write(tmp_path)
+    target = TargetWeights.of(pair)
+    MedusaDraft(target, torch.arange(16), 2).write(tmp_path)
+    assert draft_commands(tmp_path, target="maker/target") == ()  # vLLM cannot load them
+    MedusaDraft(target, torch.arange(target.vocabulary), 2).write(tmp_path)
     (command,) = draft_commands(tmp_path, target="maker/target")
     assert '"method": "medusa"' in command.text
     assert '"num_speculative_tokens": 2' in command.text
     assert exports_of(read_trained(tmp_path)) == ()
-    with pytest.raises(ConfigError, match=r"kind medusa.*serves its folder as it is"):
+    with pytest.raises(ConfigError, match=r"kind medusa.*Load its folder as it is"):
         export(tmp_path, "speculators", tmp_path / "out")
 
 
