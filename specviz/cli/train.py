@@ -46,6 +46,8 @@ def command(options: argparse.Namespace) -> int:
         return 0
     if options.out is None or not options.out.strip():
         raise ConfigError("Training needs a folder.", remedy="Give one with --out.")
+    if options.export is not None and (Path(options.out) / "draft").is_dir():
+        return _only_export(painter, options)
     work = DraftWork(plan=plan, spec=spec, folder=os.path.abspath(options.out))
     with contextlib.redirect_stdout(sys.stderr):
         job = _train(work)
@@ -54,7 +56,9 @@ def command(options: argparse.Namespace) -> int:
     if job.result is None:
         say(_paused(job))
         return INTERRUPTED
-    exported = _export(job, options)
+    exported = None
+    if options.export is not None:
+        exported = _export(job.result.folder, spec.target_place, options)
     if options.json:
         print(to_json(_values(job) | {"export": _export_values(exported)}))
     else:
@@ -62,12 +66,19 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _export(job: TrainingJob, options: argparse.Namespace) -> Exported | None:
-    if options.export is None or job.result is None:
-        return None
-    folder = Path(job.result.folder)
-    target = job.spec.target_place or ""
-    return export(folder, options.export, folder.parent / "export", target=target)
+def _only_export(painter: Painter, options: argparse.Namespace) -> int:
+    """Export the draft of an earlier training; it names its target if no option does."""
+    target = spec_from(options).target_place if options.target else ""
+    exported = _export(Path(options.out, "draft"), target, options)
+    if options.json:
+        print(to_json({"export": _export_values(exported)}))
+    else:
+        print("\n".join(_export_lines(painter, exported)))
+    return 0
+
+
+def _export(draft: str | Path, target: str, options: argparse.Namespace) -> Exported:
+    return export(Path(draft), options.export, Path(options.out, "export"), target=target)
 
 
 def _export_values(exported: Exported | None) -> dict[str, str] | None:

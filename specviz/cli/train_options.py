@@ -24,7 +24,8 @@ def add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export", choices=HOWS,
         help="write the draft into FOLDER/export for SGLang (eagle), vLLM (speculators) or "
-        "llama.cpp (gguf), and print the command that serves it",
+        "llama.cpp (gguf), and print the command that serves it; a finished draft is not "
+        "trained further",
     )  # fmt: skip
     _add_texts(parser.add_argument_group("texts"))
     _add_training(parser.add_argument_group("training"))

@@ -50,7 +50,6 @@ class TrainingSetup:
 
     folder: Path
     checkpoint_seconds: float = 50.0
-    evaluate_every: int = _EVALUATE_EVERY
     best_by: str = ""
 
 
@@ -81,7 +80,7 @@ def train(
             done, whole = done + 1, True
             row: dict[str, Any] = {"step": done, "loss": round(loss, 4)}
             row["seconds"] = round(time.monotonic() - started, 4)
-            if done % setup.evaluate_every == 0 or done == pace.total_steps:
+            if done % _EVALUATE_EVERY == 0 or done == pace.total_steps:
                 row |= evaluation(model)
             _log(setup.folder / "log.jsonl", row)
             if setup.best_by in row and row[setup.best_by] > state.best:

@@ -58,6 +58,10 @@ def test_a_training_ends_with_a_draft_that_loads(
     assert exported["engine"] == "vLLM"
     assert exported["folder"] in exported["command"]
     assert read_head(Path(exported["folder"])).layout == "speculators"  # type: ignore[union-attr]
+    assert "## Acceptance on held-out texts" in Path(draft["folder"], "README.md").read_text()
+    again = printed(["train", "--out", f"{tmp_path / 'out'}", "--export", "eagle"], capsys)
+    assert again["export"]["engine"] == "SGLang"
+    assert read_head(Path(again["export"]["folder"])).layout != "speculators"  # type: ignore[union-attr]
     assert len(draft["accepted"]) == len(draft["agreeing"]) == 3
     assert [each["gamma"] for each in record["expected"]] == list(range(1, 9))
     assert record["best_gamma"] in range(1, 9)

@@ -266,6 +266,20 @@ def pair_of(
     return pair
 
 
+def generated(model: Any, prompt: Sequence[int], length: int) -> tuple[int, ...]:
+    """The greedy text that transformers writes."""
+    ids = torch.tensor([prompt])
+    written = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=length,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    return tuple(written[0, len(prompt) :].tolist())
+
+
 def stir(model: PreTrainedModel, sigma: float = 0.1, seed: int = 7) -> PreTrainedModel:
     """Perturb norms of 1 and biases of 0, which would hide mistakes."""
     generator = torch.Generator().manual_seed(seed)

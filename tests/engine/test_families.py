@@ -12,7 +12,7 @@ import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.record.trace import Round, RunConfig
-from tests.engine.models import FAMILIES, WINDOW, noisy_copy, pair_of, stir, tiny_model
+from tests.engine.models import FAMILIES, WINDOW, generated, noisy_copy, pair_of, stir, tiny_model
 
 LENGTH = 150
 PROMPT_LENGTHS = (12, 15, 18)  # all beyond the sliding window
@@ -61,23 +61,10 @@ def prompts() -> tuple[tuple[int, ...], ...]:
 
 
 @cache
-def generated(family: str) -> tuple[tuple[int, ...], ...]:
+def written(family: str) -> tuple[tuple[int, ...], ...]:
     """The text of transformers after each prompt, ignoring the end token."""
     model = family_pair(family, "library").target
-    return tuple(_generate(model, prompt) for prompt in prompts())
-
-
-def _generate(model: torch.nn.Module, prompt: tuple[int, ...]) -> tuple[int, ...]:
-    ids = torch.tensor([prompt])
-    written = model.generate(  # pyright: ignore[reportCallIssue]
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=LENGTH,
-        eos_token_id=None,
-        pad_token_id=0,
-    )
-    return tuple(written[0, len(prompt) :].tolist())
+    return tuple(generated(model, prompt, LENGTH) for prompt in prompts())
 
 
 def greedy(gamma: int, *, record: bool = False) -> RunConfig:
@@ -100,7 +87,7 @@ def test_every_family_has_a_recipe() -> None:
 def test_recipes_give_varied_texts(family: str) -> None:
     """Constant texts or equal models would prove little."""
     target = family_pair(family, "library").target
-    for prompt, text in zip(prompts(), generated(family), strict=True):
+    for prompt, text in zip(prompts(), written(family), strict=True):
         assert len(set(text)) >= 8
         with torch.inference_mode():
             logits = target(torch.tensor([prompt + text])).logits[0, len(prompt) - 1 : -1]
@@ -131,7 +118,7 @@ def test_the_lean_step_matches_generate(family: str, gamma: int) -> None:
 def check_greedy(family: str, step: str, gamma: int) -> None:
     pair = family_pair(family, step)
     everything: list[Round] = []
-    for prompt, text in zip(prompts(), generated(family), strict=True):
+    for prompt, text in zip(prompts(), written(family), strict=True):
         rounds = list(speculate(pair, prompt, greedy(gamma, record=gamma == RECORDED_GAMMA)))
         assert tuple(token for entry in rounds for token in entry.emitted) == text
         everything += rounds
@@ -146,5 +133,5 @@ def check_greedy(family: str, step: str, gamma: int) -> None:
 )
 def test_plain_decoding_matches_generate(family: str, step: str) -> None:
     pair = family_pair(family, step)
-    for prompt, text in zip(prompts(), generated(family), strict=True):
+    for prompt, text in zip(prompts(), written(family), strict=True):
         assert tuple(decode_plainly(pair, prompt, greedy(1))) == text

@@ -17,7 +17,7 @@ from specviz.engine.model.steps import Step
 from specviz.record.trace import DraftingCosts, Round, RunConfig
 from tests.engine.models import FAMILIES
 from tests.engine.playing import PROMPT, llama_pair
-from tests.engine.test_families import LEAN, family_pair, generated, prompts
+from tests.engine.test_families import LEAN, family_pair, prompts, written
 from tests.engine.test_methods import EXACT
 
 GAMMA = 4
@@ -51,7 +51,7 @@ def greedy(method: str, length: int) -> RunConfig:
 @pytest.mark.parametrize(("step", "family", "method"), cases())
 def test_every_method_matches_generate(step: str, family: str, method: str) -> None:
     pair = family_pair(family, step)
-    for prompt, text in zip(prompts()[:2], generated(family), strict=False):
+    for prompt, text in zip(prompts()[:2], written(family), strict=False):
         run = speculate(pair, prompt, greedy(method, 80), costs=COSTS)
         rounds = list(run)
         assert run.emitted == text[:80]

@@ -21,6 +21,7 @@ from tests.engine.asking import load
 from tests.engine.models import (
     VOCABULARY,
     build,
+    generated,
     noisy_copy,
     pair_of,
     small_tokenizer,
@@ -42,18 +43,8 @@ def family_pair(family: str) -> Pair:
 
 
 @cache
-def generated(family: str) -> tuple[int, ...]:
-    model: Any = family_pair(family).target
-    ids = torch.tensor([PROMPT])
-    written = model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=LENGTH,
-        eos_token_id=None,
-        pad_token_id=0,
-    )
-    return tuple(written[0, len(PROMPT) :].tolist())
+def written(family: str) -> tuple[int, ...]:
+    return generated(family_pair(family).target, PROMPT, LENGTH)
 
 
 def greedy(drafter: str, gamma: int = 4) -> RunConfig:
@@ -79,7 +70,7 @@ def test_matches_generate(family: str, drafter: str) -> None:
     pair = family_pair(family)
     run = speculate(pair, PROMPT, greedy(drafter))
     rounds = list(run)
-    assert run.emitted == generated(family)
+    assert run.emitted == written(family)
     tested = sum(each.num_tested for each in rounds)
     assert tested > 0
     if drafter == "model":
@@ -89,7 +80,7 @@ def test_matches_generate(family: str, drafter: str) -> None:
 @pytest.mark.parametrize("family", ["qwen3_next", "mamba2"])
 def test_plain_decoding_matches_generate(family: str) -> None:
     pair = family_pair(family)
-    assert tuple(decode_plainly(pair, PROMPT, greedy("model"))) == generated(family)
+    assert tuple(decode_plainly(pair, PROMPT, greedy("model"))) == written(family)
 
 
 def test_step_costs_are_measured() -> None:
@@ -115,7 +106,7 @@ def test_a_loaded_pair_has_such_steps(tmp_path: Path) -> None:
     assert pair.info.target.step == "library"
     run = speculate(pair, PROMPT, greedy("model"))
     list(run)
-    assert run.emitted == generated(LOADED)
+    assert run.emitted == written(LOADED)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from specviz.record.pairs import PairSpec, spec_of
 from specviz.record.run_config import RunConfig
 from tests.engine import oracle
 from tests.engine.asking import load, refusal
-from tests.engine.models import pair_of, tiny_model, write_model
+from tests.engine.models import generated, pair_of, tiny_model, write_model
 from tests.engine.test_lossless import ENOUGH, p_value
 from tests.engine.two_vocabularies import (
     bytes_of,
@@ -262,13 +262,7 @@ def test_greedy_texts_match_generate(two: Pair, settings: dict[str, Any]) -> Non
     config = RunConfig(temperature=0.0, gamma=4, max_new_tokens=48, ignore_eos=True, **settings)
     run = speculate(two, PROMPT, config)
     assert any(entry.num_accepted < entry.num_drafted for entry in list(run))
-    model: Any = two.target
-    ids = torch.tensor([two.tokenizer(PROMPT)["input_ids"]])
-    generated = model.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, eos_token_id=None,
-        max_new_tokens=48, pad_token_id=0,
-    )  # fmt: skip
-    assert list(run.emitted) == generated[0, ids.shape[1] :].tolist()
+    assert run.emitted == generated(two.target, two.tokenizer(PROMPT)["input_ids"], 48)
 
 
 def test_drafts_only_shared_tokens_but_emits_any(two: Pair) -> None:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from specviz.engine import Pair, load_pair
 from specviz.record.pairs import PairSpec
 from specviz.servers import find_server
-from specviz.training.drafts.draft_training import plan_with_texts_of, train_draft
+from specviz.training.drafts.draft_training import train_draft
 from specviz.training.drafts.export import export
 from specviz.training.drafts.plan import DraftKind, TextPlan, TrainingPlan
 from specviz.training.drafts.progress import TrainedDraft
@@ -56,9 +56,6 @@ def trained(kind: DraftKind, folder: Path) -> Path:
     plan = TrainingPlan(
         kind=kind, texts=TEXTS, vocabulary=2048, steps=STEPS[kind], length=128, rate=5e-3
     )
-    first = folder.with_name(next(iter(STEPS)))
-    if folder != first:
-        plan = plan_with_texts_of(pair, plan, first, folder)
     for value in train_draft(pair, plan, folder):
         if isinstance(value, TrainedDraft):
             accepted = ", ".join(f"{each:.3f}" for each in value.agreeing)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 
 from specviz.engine.heads.eagle import EagleHead, EagleRun
 
@@ -32,7 +31,6 @@ class EagleChains(EagleRun):
         self._starts = torch.tensor(starts, device=token_ids.device)
         chains = [self._starts + each for each in range(depth - 1)]
         self._places = torch.cat((torch.arange(read, device=token_ids.device), *chains))
-        self._cos, self._sin = self._cos[self._places], self._sin[self._places]
 
     @torch.inference_mode()
     def logits(self) -> Iterator[torch.Tensor]:
@@ -40,28 +38,16 @@ class EagleChains(EagleRun):
         count = len(self._starts)
         x = self._rows(0, self._read_rows, self._head.fuse(self._states[: self._read_rows]))
         x = x[self._starts - 1]
-        for position in range(1, self._depth + 1):
-            normed = x if self._weights.norm is None else self._weights.norm(x)
-            yield self._weights.logits(normed)
-            if position < self._depth:
-                state = normed if self._head.settings.recycle_normed else x
-                begin = self._read_rows + (position - 1) * count
+        for position in range(self._depth):
+            state, logits = self._outputs(x)
+            yield logits
+            if position + 1 < self._depth:
+                begin = self._read_rows + position * count
                 x = self._rows(begin, begin + count, state)
 
-    def _rows(self, begin: int, end: int, state: torch.Tensor) -> torch.Tensor:
-        """Append rows to the caches and return their states after the last layer."""
-        weights, head = self._weights, self._head
-        embedding = weights.embed(self._tokens(self._places[begin:end]))
-        x, attended = head.enter(embedding, state)
-        mask = self._mask(begin, end)
-        for index, layer in enumerate(weights.layers):
-            if index > 0:
-                assert layer.input_norm is not None
-                attended = layer.input_norm(x)
-            x = x + self._attend(index, attended, begin, end, mask)
-            gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
-            x = x + layer.down(F.silu(gate) * up)
-        return x
+    def _rows(self, begin: int, end: int, states: torch.Tensor) -> torch.Tensor:
+        places = self._places[begin:end]
+        return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
         """Return the tokens that rows embed; without a shift, row 0 has none of its own."""

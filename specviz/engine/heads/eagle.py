@@ -21,10 +21,10 @@ from specviz.engine.heads.eagle_settings import (
     reads_final_state,
 )
 from specviz.engine.heads.eagle_shape import read_shape
-from specviz.engine.heads.eagle_weights import EagleLayer, EagleWeights, WeightsReader
+from specviz.engine.heads.eagle_weights import EagleWeights, WeightsReader
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.tensors import read_head_tensors
-from specviz.engine.model.lean import rotary_table
+from specviz.engine.model.lean import feed_forward, rotary_table, rotated
 from specviz.engine.model.step_capabilities import HiddenStates, Offered
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
@@ -222,7 +222,7 @@ class EagleRun(HeadRun):
                 assert layer.input_norm is not None
                 attended = layer.input_norm(x)
             x = x + self._attend(index, attended, begin, end, mask, positions)
-            x = x + _feed_forward(layer, x)
+            x = x + feed_forward(layer, x)
         return x
 
     def _outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -259,13 +259,8 @@ class EagleRun(HeadRun):
         heads, key_heads, width = shape.heads, shape.key_heads, shape.head_width
         count = end - begin
         rows = layer.qkv(x).view(1, count, -1, width).transpose(1, 2)
-        turned = rows.narrow(1, 0, heads + key_heads)
-        if layer.query_norm is not None and layer.key_norm is not None:
-            parts = turned.split((heads, key_heads), 1)
-            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
         places = slice(begin, end) if positions is None else positions
-        cos, sin = self._cos[places], self._sin[places]
-        turned = torch.addcmul(turned * cos, turned.roll(width // 2, -1), sin)
+        turned = rotated(layer, rows, (heads, key_heads), self._cos[places], self._sin[places])
         keys, values = self._keys[index], self._values[index]
         keys.narrow(2, begin, count).copy_(turned.narrow(1, heads, key_heads))
         values.narrow(2, begin, count).copy_(rows.narrow(1, heads + key_heads, key_heads))
@@ -321,8 +316,3 @@ def _empty_caches(weights: EagleWeights, capacity: int) -> tuple[torch.Tensor, t
     like = weights.like
     keys = torch.empty(size, dtype=like.dtype, device=like.device)
     return keys, torch.empty_like(keys)
-
-
-def _feed_forward(layer: EagleLayer, x: torch.Tensor) -> torch.Tensor:
-    gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
-    return layer.down(F.silu(gate) * up)

@@ -1,4 +1,4 @@
-"""How often a head's candidates are accepted along a text, by position."""
+"""How likely a head's candidates are to be accepted along a text, by position."""
 
 from __future__ import annotations
 
@@ -83,43 +83,3 @@ def _one_by_one(
         rows += [run.go_on(text.ids[at : at + 1]) for at in range(start + 1, start + depth)]
         chains.append(torch.cat(rows))
     return iter(torch.stack(chains, 1))
-
-
-@torch.inference_mode()
-def rounds_along(
-    head: Head, text: ReadText, gamma: int, first: int, end: int, *, cut: bool
-) -> list[tuple[int, int]]:
-    """Return drafted and accepted of each round that the head drafts greedily along a text.
-
-    A candidate is accepted if it is the text's next token. At any temperature, this is exact for
-    greedy drafts: a token drawn from the target's distribution equals the candidate as often as
-    rejection sampling accepts it, and follows the same distribution otherwise.
-
-    Args:
-        first: number of the newest token when the first round begins.
-        end: the number of tokens at which the text stops; the last round may accept later ones.
-        cut: draft only what the length limit leaves, as llama.cpp does.
-    """
-    gamma = min(gamma, head.most_candidates or gamma)
-    ids, states, run = text.ids.tolist(), text.states(head), head.start(len(text.ids) + gamma + 1)
-    found, start = list[tuple[int, int]](), first
-    while start < end - 1:
-        drafted = min(gamma, end - 2 - start) if cut else gamma
-        if drafted == 0:
-            break
-        new = slice(run.length, start)
-        logits = run.begin(text.ids[new.start + 1 : start + 1], states[new])
-        accepted = 0
-        while _best(logits, text) == ids[start + accepted + 1]:
-            accepted += 1
-            if accepted == drafted:
-                break
-            place = start + accepted
-            logits = run.go_on(text.ids[place : place + 1])
-        found.append((drafted, accepted))
-        start += accepted + 1
-    return found
-
-
-def _best(logits: torch.Tensor, text: ReadText) -> int:
-    return int(logits[0, : text.probs.shape[-1]].argmax())

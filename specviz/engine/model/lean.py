@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -176,7 +176,7 @@ class LeanStep(Step):
             if number in self._states.places:
                 streams[number] = x[-kept:].clone()
             x += self._attend(layer, x, keys, values, span)
-            x += _feed_forward(layer, x)
+            x += feed_forward(layer, x)
         streams[len(self._layer_caches)] = x[-kept:]
         streams[AFTER_NORM] = x = weights.norm(x[-kept:])
         self._hidden = joined([streams[place] for place in self._states.places])
@@ -217,11 +217,7 @@ class LeanStep(Step):
         heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
         count = span.end - span.begin
         rows = layer.qkv(layer.attention_norm(x)).view(1, count, -1, width).transpose(1, 2)
-        turned = rows.narrow(1, 0, heads + key_heads)
-        if layer.query_norm is not None and layer.key_norm is not None:
-            parts = turned.split((heads, key_heads), 1)
-            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
-        turned = torch.addcmul(turned * span.cos, turned.roll(width // 2, -1), span.sin)
+        turned = rotated(layer, rows, (heads, key_heads), span.cos, span.sin)
         keys.narrow(2, span.begin, count).copy_(turned.narrow(1, heads, key_heads))
         values.narrow(2, span.begin, count).copy_(rows.narrow(1, heads + key_heads, key_heads))
         view = span.views[layer.window]
@@ -233,6 +229,24 @@ class LeanStep(Step):
             enable_gqa=heads != key_heads,
         )
         return layer.output(mixed.transpose(1, 2).reshape(count, heads * width))
+
+
+def rotated(
+    layer: Any, rows: torch.Tensor, heads: tuple[int, int], cos: torch.Tensor, sin: torch.Tensor
+) -> torch.Tensor:
+    """Return queries and keys `[text, head, token, width]`, normed and rotated.
+
+    Args:
+        layer: Of a lean step or a head; its norms are optional.
+        rows: Queries, keys and values.
+        heads: The numbers of queries and keys.
+        cos, sin: Of the tokens' positions, as in ``rotary_table``.
+    """
+    turned = rows.narrow(1, 0, sum(heads))
+    if layer.query_norm is not None and layer.key_norm is not None:
+        parts = turned.split(heads, 1)
+        turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
+    return torch.addcmul(turned * cos, turned.roll(turned.shape[-1] // 2, -1), sin)
 
 
 def _empty_caches(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -248,7 +262,8 @@ def _first_seen(window: int | None, begin: int) -> int:
     return 0 if window is None else max(0, begin + 1 - window)
 
 
-def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
+def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """Return what a layer's feed-forward adds; ``layer`` of a lean step or a head."""
     gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
     return layer.down(F.silu(gate) * up)
 

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from specviz.engine.model.lean import rotary_table
+from specviz.engine.model.lean import feed_forward, rotary_table, rotated
 from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
-from specviz.engine.model.product import Product
 from specviz.engine.model.step_capabilities import AFTER_NORM
 
 _REFILL = 8  # texts that begin in one pass
@@ -156,7 +155,7 @@ class BatchedTarget:
                 streams[number] = x
             keys, values = cache.keys[number], cache.values[number]
             x = x + self._attend(layer, x, keys, values, positions, cos, sin, masks)
-            x = x + _feed_forward(layer, x)
+            x = x + feed_forward(layer, x)
         if streams is not None:
             streams[len(self.weights.layers)] = x
         return x
@@ -174,13 +173,8 @@ class BatchedTarget:
     ) -> torch.Tensor:
         weights, (texts, count, _) = self.weights, x.shape
         heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
-        fused = _flat(layer.qkv, layer.attention_norm(x)).view(texts, count, -1, width)
-        fused = fused.transpose(1, 2)
-        turned = fused.narrow(1, 0, heads + key_heads)
-        if layer.query_norm is not None and layer.key_norm is not None:
-            parts = turned.split((heads, key_heads), 1)
-            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
-        turned = torch.addcmul(turned * cos, turned.roll(width // 2, -1), sin)
+        fused = layer.qkv(layer.attention_norm(x)).view(texts, count, -1, width).transpose(1, 2)
+        turned = rotated(layer, fused, (heads, key_heads), cos, sin)
         mask = masks[layer.window]
         _store(keys, positions, turned.narrow(1, heads, key_heads))
         _store(values, positions, fused.narrow(1, heads + key_heads, key_heads))
@@ -194,7 +188,7 @@ class BatchedTarget:
             attn_mask=mask.repeat(1, 1, heads // key_heads, 1),
         )
         mixed = mixed.view(texts, heads, count, width).transpose(1, 2)
-        return _flat(layer.output, mixed.reshape(texts, count, heads * width))
+        return layer.output(mixed.reshape(texts, count, heads * width))
 
 
 @dataclass(slots=True, eq=False)
@@ -219,16 +213,6 @@ class _Open:
     @property
     def over(self) -> bool:
         return self.text.ended or len(self.text.new) >= self.text.most
-
-
-def _flat(product: Product, x: torch.Tensor) -> torch.Tensor:
-    """Multiply `[text, token, width]` as rows."""
-    return product(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], -1)
-
-
-def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
-    gate, up = _flat(layer.gate_up, layer.feed_forward_norm(x)).chunk(2, -1)
-    return _flat(layer.down, F.silu(gate) * up)
 
 
 def _mask(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor:

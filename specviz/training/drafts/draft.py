@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from specviz.training.drafts.losses import Learned
+from specviz.training.drafts.losses import Learned, learned
 from specviz.training.drafts.stored_states import Window
 
 
@@ -28,6 +28,26 @@ class Draft(nn.Module, ABC):
 
     def index(self, ids: torch.Tensor) -> torch.Tensor:
         return self._index[ids]
+
+    def learned(
+        self,
+        logs: Sequence[torch.Tensor],
+        window: Window,
+        output: torch.Tensor,
+        overlap: float,
+    ) -> Learned:
+        """Return the loss of log probabilities by position, ``learn``'s last part.
+
+        ``output``: the target's output matrix `[vocabulary, width]`.
+        """
+        count = len(logs)
+        return learned(
+            logs,
+            shifted(target_probs(window, output[self.kept]), count),
+            shifted(self.index(window.best), count),
+            shifted(window.written, count),
+            overlap,
+        )
 
     @abstractmethod
     def learn(self, window: Window, overlap: float) -> Learned:

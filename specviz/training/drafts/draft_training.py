@@ -11,8 +11,8 @@ Everything is kept in one folder, and every part goes on where it was interrupte
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Generator, Iterator
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,21 +26,22 @@ from specviz.store.files import write_file
 from specviz.training.drafts.batched_target import BatchedTarget
 from specviz.training.drafts.draft import Draft
 from specviz.training.drafts.eagle3 import Eagle3Draft
+from specviz.training.drafts.kept_trainings import PLAN
 from specviz.training.drafts.losses import Learned
 from specviz.training.drafts.medusa import MedusaDraft
-from specviz.training.drafts.plan import TextPlan, TrainingPlan
+from specviz.training.drafts.plan import TrainingPlan
 from specviz.training.drafts.progress import Progress, TextFigures, Trained, TrainedDraft
 from specviz.training.drafts.small import SmallDraft
 from specviz.training.drafts.stored_states import StoredStates, store_states
 from specviz.training.drafts.target_weights import TargetWeights
-from specviz.training.drafts.written_texts import WrittenTexts, collect, read_texts, take_texts
+from specviz.training.drafts.worth import tokens_per_round
+from specviz.training.drafts.written_texts import WrittenTexts, collect, read_texts
 from specviz.training.loop import TrainingSetup, train
 
 _WARMUP = 20  # steps
 _DECAY = 0.6  # share of the steps
 _EVALUATED = 64  # held-out texts
 _BEST_BY = "expected"
-_PLAN = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class _Pace:
     decay_share: float = _DECAY
 
 
-def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Iterator[Progress]:
+def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Generator[Progress]:
     """Carry the training out, or on; yield what is reached.
 
     Raises:
@@ -91,32 +92,13 @@ def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torc
             return SmallDraft(pair, target, plan.layers, plan.positions)
 
 
-def plan_with_texts_of(pair: Pair, plan: TrainingPlan, source: Path, folder: Path) -> TrainingPlan:
-    """Return the plan with the texts of another training, which become this folder's.
-
-    Another target with the same vocabulary may have written them, such as the same model with
-    quantised weights, which writes faster.
-
-    Raises:
-        TrainingError: There are no texts, or their vocabulary is another one.
-    """
-    found = _read_plan(source)
-    if found is None or found.get("target_vocabulary") != pair.vocabulary:
-        raise TrainingError(
-            f"{source.name} has no texts in the vocabulary of {pair.info.target.name}.",
-            remedy="Give the folder of a training of the same model.",
-        )
-    texts = TextPlan(**found["texts"] | {"prompts": tuple(found["texts"]["prompts"])})
-    return replace(plan, texts=take_texts(source, folder, texts))
-
-
 def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
     """Write the plan into the folder; refuse a folder of another plan or another target."""
-    target = {"target": pair.info.target.weights_sha256, "target_vocabulary": pair.vocabulary}
-    own = json.loads(json.dumps(target | {"name": pair.info.target.name} | asdict(plan)))
+    target = {"target": pair.info.target.weights_sha256, "name": pair.info.target.name}
+    own = json.loads(json.dumps(target | asdict(plan)))
     found = _read_plan(folder)
     if found is None:
-        write_file(folder / _PLAN, json.dumps(own, indent=2) + "\n")
+        write_file(folder / PLAN, json.dumps(own, indent=2) + "\n")
     elif found.get("target") != own["target"]:
         raise TrainingError(
             f"{folder.name} has the texts of another target, or its files have changed.",
@@ -131,7 +113,7 @@ def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
 
 def _read_plan(folder: Path) -> dict[str, Any] | None:
     """Return what a folder's plan states; None if it has none."""
-    path = folder / _PLAN
+    path = folder / PLAN
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -171,7 +153,7 @@ def _learn(
 ) -> Iterator[Progress]:
     training, held_out = ([texts.texts[i] for i in part] for part in texts.parts)
     source = StoredStates(training, folder, plan.length)
-    check = StoredStates((held_out or training)[:_EVALUATED], folder, plan.length)
+    check = StoredStates(held_out[:_EVALUATED], folder, plan.length)
 
     def loss(step: int, progress: float) -> torch.Tensor:
         window = source.draw(plan.batch, (plan.seed, step))
@@ -214,17 +196,8 @@ def _evaluate(check: StoredStates, batch: int, draft: nn.Module) -> dict[str, An
     return {
         "accepted": [round(each, 4) for each in accepted],
         "agreeing": [round(each, 4) for each in agreeing],
-        _BEST_BY: round(expected_accepted(accepted), 4),
+        _BEST_BY: round(tokens_per_round(accepted, len(accepted)) - 1.0, 4),
     }
-
-
-def expected_accepted(by_position: Sequence[float]) -> float:
-    """Return the expected number of accepted candidates, if positions are independent."""
-    total, reached = 0.0, 1.0
-    for each in by_position:
-        reached *= each
-        total += reached
-    return total
 
 
 def _finish(draft: Draft, folder: Path, check: StoredStates, plan: TrainingPlan) -> TrainedDraft:

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from specviz.store.files import write_file
-from specviz.training.drafts.draft import Draft, halved, rotation_keys, shifted, target_probs
-from specviz.training.drafts.losses import Learned, learned
+from specviz.training.drafts.draft import Draft, halved, rotation_keys
+from specviz.training.drafts.losses import Learned
 from specviz.training.drafts.numbered_files import write_tensors
 from specviz.training.drafts.stored_states import Window
 from specviz.training.drafts.target_weights import TargetWeights, matrix_of
@@ -76,20 +76,13 @@ class Eagle3Draft(Draft):
         target, positions = self._target, self._positions
         rows = window.ids.shape[1] - positions
         embedded = target.embed(window.ids)
-        probs = target_probs(window, target.output[self.kept])
         state, memory = self.fc(window.states[:, :rows]), list[tuple[torch.Tensor, torch.Tensor]]()
         logs = list[torch.Tensor]()
         for number in range(positions):
             at = torch.arange(rows) + number
             state = self._row(embedded[:, 1 + number :][:, :rows], state, at, memory)
             logs.append(self.head(_normed(state, self.norm, target.eps)).log_softmax(-1))
-        return learned(
-            logs,
-            shifted(probs, positions),
-            shifted(self.index(window.best), positions),
-            shifted(window.written, positions),
-            overlap,
-        )
+        return self.learned(logs, window, target.output, overlap)
 
     def _row(
         self,

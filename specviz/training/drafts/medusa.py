@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from specviz.store.files import write_file
-from specviz.training.drafts.draft import Draft, halved, shifted, target_probs
-from specviz.training.drafts.losses import Learned, learned
+from specviz.training.drafts.draft import Draft, halved
+from specviz.training.drafts.losses import Learned
 from specviz.training.drafts.numbered_files import write_tensors
 from specviz.training.drafts.stored_states import Window
 from specviz.training.drafts.target_weights import TargetWeights
@@ -36,20 +36,12 @@ class MedusaDraft(Draft):
                 head.get_parameter("weight").copy_(target.output[kept])
 
     def learn(self, window: Window, overlap: float) -> Learned:
-        positions = len(self.heads)
-        state = window.final[:, : window.ids.shape[1] - positions]
+        state = window.final[:, : window.ids.shape[1] - len(self.heads)]
         logs = [
             head(state + F.silu(block(state))).log_softmax(-1)
             for block, head in zip(self.blocks, self.heads, strict=True)
         ]
-        probs = target_probs(window, self._target.output[self.kept])
-        return learned(
-            logs,
-            shifted(probs, positions),
-            shifted(self.index(window.best), positions),
-            shifted(window.written, positions),
-            overlap,
-        )
+        return self.learned(logs, window, self._target.output, overlap)
 
     def write(self, folder: Path) -> None:
         """Write the form of vLLM, whose vocabulary may be a part of the target's."""

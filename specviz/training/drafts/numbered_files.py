@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,20 +25,6 @@ class NumberedFiles:
 
     def write(self, number: int, tensors: Mapping[str, torch.Tensor]) -> None:
         write_tensors(self.path(number), tensors)
-
-    def link(self, number: int, source: Path) -> None:
-        """Make a file available here without using its space twice, where the system can."""
-        path = self.path(number)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(source, path)
-            except OSError:
-                partial = path.with_suffix(".partial")
-                shutil.copyfile(source, partial)
-                os.replace(partial, path)
-        except OSError as error:
-            raise _unwritable(path, error) from None
 
     def read(self, number: int) -> dict[str, torch.Tensor]:
         path = self.path(number)
@@ -78,15 +63,11 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         os.replace(partial, path)
     except (OSError, SafetensorError) as error:
         partial.unlink(missing_ok=True)
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: Exception) -> TrainingError:
-    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-    return TrainingError(
-        f"{path.name} cannot be written: {reason}.",
-        remedy="Free some space, or choose another folder; what is written is kept.",
-    )
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise TrainingError(
+            f"{path.name} cannot be written: {reason}.",
+            remedy="Free some space, or choose another folder; what is written is kept.",
+        ) from None
 
 
 def _damaged(path: Path) -> TrainingError:

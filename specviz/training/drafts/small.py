@@ -15,7 +15,7 @@ from torch import nn
 from specviz.engine import Pair
 from specviz.engine.model.lean_weights import LeanLayer
 from specviz.engine.model.plain_llama import PlainConfig
-from specviz.training.drafts.draft import Draft
+from specviz.training.drafts.draft import Draft, halved, target_probs
 from specviz.training.drafts.losses import Learned, learned
 from specviz.training.drafts.stored_states import Window
 from specviz.training.drafts.target_weights import TargetWeights, matrix_of
@@ -32,8 +32,7 @@ class SmallDraft(Draft):
         """Return the loss; a model's acceptance is the same at all positions."""
         logits: torch.Tensor = self.model(window.ids, use_cache=False).logits
         logs = logits[..., : self._target.vocabulary].log_softmax(-1)
-        own = window.final @ self._target.output.T
-        probs = (own - window.log_sum[..., None]).exp()
+        probs = target_probs(window, self._target.output)
         found = learned([logs], [probs], [self.index(window.best)], [window.written], overlap)
         return Learned(
             loss=found.loss,
@@ -43,7 +42,7 @@ class SmallDraft(Draft):
         )
 
     def write(self, folder: Path) -> None:
-        halves = {name: each.detach().half() for name, each in self.model.state_dict().items()}
+        halves = halved(self.model.state_dict())
         if self.model.config.tie_word_embeddings:
             del halves["lm_head.weight"]
         self.model.save_pretrained(folder, state_dict=halves)

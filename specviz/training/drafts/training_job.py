@@ -22,8 +22,10 @@ from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import StepCosts
+from specviz.training.drafts.card import TargetFacts, licence_of, write_draft_card
 from specviz.training.drafts.curves import Curves, logged_curves
 from specviz.training.drafts.estimate import Estimate, estimate, measured_arithmetic
+from specviz.training.drafts.export import draft_commands
 from specviz.training.drafts.plan import TrainingPlan
 from specviz.training.drafts.progress import (
     Collecting,
@@ -71,7 +73,19 @@ class DraftWork:
             config = RunConfig(drafter=first_method(pair.draft_kind).name)
             costs = stored_costs(pair, config) or step_costs(pair, config)
             yield round_costs(costs, found.c)
-        yield from train_draft(pair, self.plan, Path(self.folder))
+        figures: TextFigures | None = None
+        with closing(train_draft(pair, self.plan, Path(self.folder))) as values:
+            for value in values:
+                if isinstance(value, TextFigures):
+                    figures = value
+                if isinstance(value, TrainedDraft) and figures is not None:
+                    self._write_card(pair.info.target.name, figures, value)
+                yield value
+
+    def _write_card(self, target: str, figures: TextFigures, result: TrainedDraft) -> None:
+        facts = TargetFacts(name=target, licence=licence_of(self.spec.target_place))
+        commands = draft_commands(Path(result.folder), target=target)
+        write_draft_card(self.plan, figures, result, facts, commands)
 
 
 def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -51,14 +51,12 @@ class WrittenTexts:
 
     @property
     def parts(self) -> tuple[list[int], list[int]]:
-        """Return the numbers of the texts to train on and of those held out."""
+        """Return the numbers of the texts to train on and of those held out, at least one."""
         shared = _shared_beginning(self.texts)
-        held_out = [_is_held_out(each.ids[shared:]) for each in self.texts]
+        places = [_place(each.ids[shared:]) for each in self.texts]
+        limit = max(HELD_OUT, min(places, default=0.0))
         numbers = range(len(self.texts))
-        return (
-            [i for i in numbers if not held_out[i]],
-            [i for i in numbers if held_out[i]],
-        )
+        return [i for i in numbers if places[i] > limit], [i for i in numbers if places[i] <= limit]
 
     @property
     def tokens(self) -> int:
@@ -93,20 +91,6 @@ def collect(
                 yield Collecting(texts=first, planned=plan.count, tokens=tokens)
         files.write(number, _arrays(texts))
         yield Collecting(texts=last, planned=plan.count, tokens=tokens)
-
-
-def take_texts(source: Path, folder: Path, plan: TextPlan) -> TextPlan:
-    """Link another folder's complete batches of this plan; return the plan for as many texts."""
-    there, here, number = NumberedFiles(source, "texts"), NumberedFiles(folder, "texts"), 0
-    while number * BATCH < plan.count and there.has(number):
-        if not here.has(number):
-            here.link(number, there.path(number))
-        number += 1
-    if not number:
-        raise TrainingError(
-            f"{source.name} contains no texts.", remedy="Give the folder of an earlier training."
-        )
-    return replace(plan, count=min(plan.count, number * BATCH))
 
 
 def read_texts(plan: TextPlan, folder: Path) -> WrittenTexts:
@@ -292,9 +276,10 @@ def _shared_beginning(texts: Sequence[Text]) -> int:
     return int(differs[0]) if len(differs) else shortest
 
 
-def _is_held_out(ids: torch.Tensor) -> bool:
+def _place(ids: torch.Tensor) -> float:
+    """Return a number from 0 to 1 that depends on a text's first tokens alone."""
     digest = hashlib.sha256(str(ids[:_OPENING].tolist()).encode()).digest()
-    return int.from_bytes(digest[:4], "big") < HELD_OUT * 2**32
+    return int.from_bytes(digest[:4], "big") / 2**32
 
 
 def _repeated_runs(ids: Sequence[int], length: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from specviz.record.pairs import PairSpec, default_gamma
 from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
 from specviz.record.run_config import RunConfig
 from specviz.training.drafts.kept_trainings import KeptTraining
+from specviz.training.drafts.plan import DraftKind
 from specviz.training.drafts.progress import TrainedDraft
 from specviz.training.drafts.training_job import TrainingJob
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
@@ -34,6 +36,11 @@ BEFORE_AND_AFTER = "train-compare"
 _LOOKUPS = ("prompt-lookup", "suffix")
 _OPENED = {"watch": "Open in Watch", "compare": "Compare with the others", "tune": "Tune"}
 _GO = "train go to page"
+_ENGINES: dict[DraftKind, dict[str, str]] = {  # by the value of --export
+    "eagle3": {"speculators": "vLLM", "eagle": "SGLang", "gguf": "llama.cpp"},
+    "medusa": {},
+    "small": {"gguf": "llama.cpp"},
+}
 _LENGTH = 128  # tokens of a compared run
 
 
@@ -98,6 +105,16 @@ def _show_card(job: TrainingJob, result: TrainedDraft) -> None:
             f"{plan.texts.count:,} texts of at most {plan.texts.longest:,} tokens, "
             f"{plan.steps:,} steps, seed {plan.seed}. Folder: {as_text(result.folder)}"
         )
+        _show_exports(Path(result.folder), plan.kind)
+
+
+def _show_exports(draft: Path, kind: DraftKind) -> None:
+    """Draw the commands that write the draft for serving engines; they need torch."""
+    line = f"python -m specviz train --out {shlex.quote(str(draft.parent))} --export "
+    if engines := _ENGINES[kind]:
+        st.caption("To serve it with another engine:")
+        code = "\n".join(f"{line}{how}  # {engine}" for how, engine in engines.items())
+        st.code(code, language="bash", wrap_lines=True)
 
 
 def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:

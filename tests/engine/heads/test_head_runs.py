@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.costs import measure_step_costs
-from specviz.engine.decoding.head_drafting import HeadDrafter
 from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.engine.heads.opening import open_head
 from specviz.engine.loading.head_loading import target_parts
@@ -29,6 +26,12 @@ from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import PassBytes
 from specviz.record.trace import DraftingCosts, Round
 from tests.engine.heads import tiny_heads
+from tests.engine.heads.small_texts import (
+    SMALL,
+    exact,
+    first_tokens,
+    report_wrong_probabilities,
+)
 from tests.engine.heads.tiny_dflash import write_dflash
 from tests.engine.heads.tiny_heads import LAYERS, VOCABULARY, write_eagle, write_eagle3
 from tests.engine.heads.tiny_medusa import write_medusa
@@ -167,9 +170,6 @@ def test_a_drafter_needs_its_head() -> None:
 # -- the distribution of sampled texts
 
 
-SMALL, DEPTH = 7, 2
-
-
 @pytest.fixture
 def reduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     """A target of 7 tokens with an EAGLE-3 head that can propose 4 of them."""
@@ -177,28 +177,6 @@ def reduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     target = tiny_model("llama", vocabulary=SMALL, num_hidden_layers=LAYERS, sigma=0.2)
     folder = write_eagle3(tmp_path / "head", draft_vocabulary=4)
     return with_head(pair_of(target, None, step="lean"), folder)
-
-
-def first_tokens(pair: Pair, count: int) -> np.ndarray:
-    """The first DEPTH tokens of runs with different seeds, each as a number."""
-    chosen = settings("eagle", gamma=2, max_new_tokens=DEPTH + 1, record=False)
-    cells = []
-    for seed in range(count):
-        run = speculate(pair, (3, 1, 4), replace(chosen, seed=seed))
-        list(run)
-        cells.append(run.emitted[0] * SMALL + run.emitted[1])
-    return np.array(cells)
-
-
-def exact(pair: Pair) -> np.ndarray:
-    texts = torch.tensor([[3, 1, 4, *text] for text in product(range(SMALL), repeat=DEPTH)])
-    model: Any = pair.target
-    with torch.inference_mode():
-        probs = model(texts).logits.softmax(-1).double()
-    chances = torch.ones(len(texts), dtype=torch.float64)
-    for place in range(2, 2 + DEPTH):
-        chances *= probs[torch.arange(len(texts)), place, texts[:, place + 1]]
-    return chances.numpy() / chances.sum().item()
 
 
 def test_sampled_texts_have_the_targets_distribution(reduced: Pair) -> None:
@@ -212,13 +190,7 @@ def test_sampled_texts_have_the_targets_distribution(reduced: Pair) -> None:
 def test_the_test_finds_a_head_that_reports_wrong_probabilities(
     reduced: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    propose = HeadDrafter.propose
-
-    def lie(*given: Any, **named: Any) -> Any:
-        made = propose(*given, **named)
-        return replace(made, probs=torch.full_like(made.probs, 1 / SMALL))
-
-    monkeypatch.setattr(HeadDrafter, "propose", lie)
+    report_wrong_probabilities(monkeypatch)
     assert p_value(first_tokens(reduced, 1500), exact(reduced)) < ENOUGH
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -19,10 +18,9 @@ from specviz.engine.heads.head import Head, HeadRun
 from specviz.engine.model import lean
 from specviz.engine.model.step_capabilities import Missing
 from specviz.errors import ConfigError, PairError
+from tests.engine.heads.small_texts import exact, first_tokens
 from tests.engine.heads.test_head_runs import (
     SHORT,
-    SMALL,
-    exact,
     head_pair,
     reduced,
     settings,
@@ -172,16 +170,6 @@ def test_the_targets_step_must_support_trees(monkeypatch: pytest.MonkeyPatch) ->
 
 
 # The distribution of sampled texts
-
-
-def first_tokens(pair: Pair, count: int, changes: dict[str, Any]) -> np.ndarray:
-    chosen = settings("eagle", gamma=2, max_new_tokens=3, record=False, **changes)
-    cells = []
-    for seed in range(count):
-        run = speculate(pair, (3, 1, 4), replace(chosen, seed=seed))
-        list(run)
-        cells.append(run.emitted[0] * SMALL + run.emitted[1])
-    return np.array(cells)
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from specviz.engine import Pair, decode_plainly, speculate
-from specviz.engine.decoding.head_drafting import HeadDrafter
 from specviz.engine.heads.mtp import find_mtp, open_mtp
 from specviz.engine.loading.head_loading import target_parts
 from specviz.engine.loading.loading import load_pair
@@ -25,7 +22,13 @@ from specviz.errors import PairError
 from specviz.record.pairs import PairSpec, spec_of
 from specviz.record.trace import RunConfig
 from tests.engine.heads import tiny_mtp
-from tests.engine.models import VOCABULARY, build, pair_of, small_tokenizer
+from tests.engine.heads.small_texts import (
+    SMALL,
+    exact,
+    first_tokens,
+    report_wrong_probabilities,
+)
+from tests.engine.models import VOCABULARY, build, generated, pair_of, small_tokenizer
 from tests.engine.recurrent_models import wide
 from tests.engine.test_lossless import ENOUGH, p_value
 
@@ -77,20 +80,11 @@ def test_a_recurrent_target_with_its_own_layers_matches_generate(
     assert isinstance(pair.target_step(8), RecurrentStep)
     run = speculate(pair, PROMPT, SETTINGS)
     rounds = list(run)
-    model: Any = pair.target
-    ids = torch.tensor([run.prompt.token_ids])
-    written = model.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=30,
-        eos_token_id=None, pad_token_id=0,
-    )  # fmt: skip
-    assert run.emitted == tuple(written[0, ids.shape[1] :].tolist())
+    assert run.emitted == generated(pair.target, run.prompt.token_ids, 30)
     assert all(each.num_drafted > 0 for each in rounds[:-1])
     sampled = list(speculate(pair, PROMPT, replace(SETTINGS, temperature=1.0)))
     tested = sum(each.num_tested for each in sampled)
     assert 0 < sum(each.num_accepted for each in sampled) < tested
-
-
-SMALL, DEPTH, START = 7, 2, (3, 1, 4)
 
 
 @pytest.fixture
@@ -107,35 +101,6 @@ def small_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     return pair
 
 
-def first_tokens(pair: Pair, count: int) -> np.ndarray:
-    """The first DEPTH tokens of runs with different seeds, each as a number."""
-    chosen = RunConfig(
-        drafter="mtp",
-        gamma=2,
-        temperature=1.0,
-        max_new_tokens=DEPTH + 1,
-        ignore_eos=True,
-        record=False,
-    )
-    cells = []
-    for seed in range(count):
-        run = speculate(pair, START, replace(chosen, seed=seed))
-        list(run)
-        cells.append(run.emitted[0] * SMALL + run.emitted[1])
-    return np.array(cells)
-
-
-def exact(pair: Pair) -> np.ndarray:
-    texts = torch.tensor([[*START, *text] for text in product(range(SMALL), repeat=DEPTH)])
-    model: Any = pair.target
-    with torch.inference_mode():
-        probs = model(texts).logits.softmax(-1).double()
-    chances = torch.ones(len(texts), dtype=torch.float64)
-    for place in range(len(START) - 1, len(START) - 1 + DEPTH):
-        chances *= probs[torch.arange(len(texts)), place, texts[:, place + 1]]
-    return chances.numpy() / chances.sum().item()
-
-
 def test_sampled_texts_of_a_recurrent_target_have_its_distribution(small_pair: Pair) -> None:
     assert p_value(first_tokens(small_pair, 150), exact(small_pair)) > ENOUGH
 
@@ -149,13 +114,7 @@ def test_many_sampled_texts_of_a_recurrent_target_have_its_distribution(small_pa
 def test_the_test_finds_layers_that_report_wrong_probabilities(
     small_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    propose = HeadDrafter.propose
-
-    def lie(*given: Any, **named: Any) -> Any:
-        made = propose(*given, **named)
-        return replace(made, probs=torch.full_like(made.probs, 1 / SMALL))
-
-    monkeypatch.setattr(HeadDrafter, "propose", lie)
+    report_wrong_probabilities(monkeypatch)
     assert p_value(first_tokens(small_pair, 1000), exact(small_pair)) < ENOUGH
 
 

@@ -23,11 +23,10 @@ from specviz.training.drafts import draft_training, numbered_files
 from specviz.training.drafts.draft_training import (
     kept_tokens,
     make_draft,
-    plan_with_texts_of,
     train_draft,
 )
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
-from specviz.training.drafts.progress import Collecting, Computing, TextFigures, Trained
+from specviz.training.drafts.progress import Computing, TextFigures, Trained
 from specviz.training.drafts.stored_states import StoredStates
 from specviz.training.drafts.target_weights import TargetWeights
 from specviz.training.drafts.written_texts import Text, read_texts
@@ -221,18 +220,6 @@ def test_another_target_or_setting_is_refused(finished: Path) -> None:
         next(train_draft(tiny_target(), replace(PLAN, rate=0.5), finished))
     with pytest.raises(TrainingError, match="another texts"):
         next(train_draft(tiny_target(), replace(PLAN, texts=replace(TEXTS, seed=9)), finished))
-
-
-def test_texts_of_another_training_are_used_again(finished: Path, tmp_path: Path) -> None:
-    pair = tiny_target()
-    other = replace(PLAN, kind="medusa", steps=3, texts=TextPlan(count=8))
-    plan = plan_with_texts_of(pair, other, finished, tmp_path)
-    assert plan == replace(other, texts=TEXTS)
-    values = carried_out(plan, tmp_path)
-    assert not any(isinstance(each, Collecting) for each in values)
-    assert read_texts(TEXTS, tmp_path).tokens == read_texts(TEXTS, finished).tokens
-    with pytest.raises(TrainingError, match="no texts in the vocabulary"):
-        plan_with_texts_of(pair, other, tmp_path / "empty", tmp_path)
 
 
 def test_a_target_without_a_lean_step_is_refused(tmp_path: Path) -> None:
