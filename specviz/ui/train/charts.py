@@ -52,7 +52,7 @@ def acceptance_chart(checks: Sequence[Trained], break_even: float | None) -> go.
             hovertemplate=f"step %{{x}}: {PROBABILITY.hover()}<extra>position {place + 1}</extra>",
         )  # fmt: skip
     if break_even is not None:
-        _add_line(made, break_even, "break-even")
+        _add_line(made, break_even, "break-even", below=True)
     made.update_yaxes(range=[0, 1.02])
     made.update_layout(showlegend=True)
     return made
@@ -67,7 +67,7 @@ def worth_chart(points: Sequence[WorthPoint]) -> go.Figure:
         line={"color": COLOURS.exact}, showlegend=False,
         hovertemplate=f"step %{{x}}: {RATIO.hover()}, γ %{{customdata}}<extra></extra>",
     )  # fmt: skip
-    _add_line(made, 1.0, "target alone")
+    _add_line(made, 1.0, "target alone", below=True)
     highest = max([1.0, *(each.speedup for each in points)])
     made.update_yaxes(range=[0, 1.15 * highest])
     return made
@@ -102,8 +102,8 @@ def gains_chart(found: Sequence[tuple[str, Worth]]) -> go.Figure:
     return made
 
 
-def _add_line(made: go.Figure, value: float, name: str) -> None:
+def _add_line(made: go.Figure, value: float, name: str, *, below: bool = False) -> None:
     made.add_hline(
         y=value, line={"color": COLOURS.muted, "dash": "dot", "width": 1.5},
-        annotation_text=name, annotation_position="top right",
+        annotation_text=name, annotation_position=f"{'bottom' if below else 'top'} right",
     )  # fmt: skip

@@ -204,13 +204,13 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
         show_chart(
             worth_chart(worth_points(job)),
             "The speedup expected at the best γ so far. Above the line, speculation pays off.",
-            "exact", key="train_worth_chart", alt="Expected speedup over the steps",
+            "predicted", key="train_worth_chart", alt="Expected speedup over the steps",
         )  # fmt: skip
     with right:
         show_chart(
             gains_chart(gains_of(job)),
             "The best draft so far. Open points count further positions like the last trained one.",
-            "exact", key="train_gains", alt="Expected speedup over γ",
+            "predicted", key="train_gains", alt="Expected speedup over γ",
         )  # fmt: skip
 
 

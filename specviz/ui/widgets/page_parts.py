@@ -17,7 +17,7 @@ from specviz.theory.papers import PAPER_LETTERS
 from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.widgets.symbols import with_cards
 
-Provenance = Literal["exact", "simulated", "measured", "reported"]
+Provenance = Literal["exact", "simulated", "measured", "predicted", "reported"]
 # Meanings of symbols that formulas on several pages use, by LaTeX symbol.
 PROBABILITIES = {
     r"p_{\text{draft}},\, p_{\text{target}}": "a token's probability under draft and under target",
@@ -30,6 +30,7 @@ _MARKS: dict[Provenance, str] = {
     "exact": ":blue-badge[exact]",
     "simulated": ":orange-badge[simulated]",
     "measured": ":green-badge[measured]",
+    "predicted": ":orange-badge[predicted]",
     "reported": ":gray-badge[reported]",
 }
 
