@@ -10,15 +10,20 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.costs import measure_step_costs
+from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.timed_replay import TimedReplay
+from specviz.engine.heads.following import ReadText, _one_by_one, acceptance_along
 from specviz.engine.heads.opening import open_head
 from specviz.engine.loading.head_loading import target_parts
 from specviz.engine.model.growing import grow
 from specviz.engine.model.pass_bytes import draft_bytes
+from specviz.engine.model.step_capabilities import AFTER_NORM
 from specviz.errors import PairError
 from specviz.formats.heads import read_head
 from specviz.record.bodies import Shape
@@ -45,6 +50,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "medusa": write_medusa,
     "dflash": write_dflash,
 }
+PLACES = (AFTER_NORM, *range(LAYERS + 1))
 SHORT = tuple(each % VOCABULARY for each in PROMPT)
 COSTS = DraftingCosts(draft_first=0.1, draft_next=0.1, verify=(1.0, 1.4, 1.1, 1.2, 1.3, 1.4, 1.5))
 METHODS: dict[str, dict[str, Any]] = {
@@ -217,3 +223,20 @@ def test_the_costs_of_a_head_are_measured(kind: str) -> None:
     assert pair.head is not None
     whole = PassBytes(weights=sum(each.nbytes for each in pair.head.parameters), cache=0)
     assert draft_bytes(pair, settings(kind)) == (whole if kind == "eagle3" else None)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "eagle3"])
+def test_chains_computed_together_are_those_computed_alone(kind: str) -> None:
+    pair, sampler = head_pair(kind), Sampler(RunConfig(temperature=1.0))
+    assert pair.head is not None
+    text = ReadText(pair, SHORT, tokens(play(pair, settings(kind), SHORT)), sampler, PLACES)
+    starts = [len(SHORT), len(SHORT) + 3, len(SHORT) + 4, len(SHORT) + 17]
+    found = acceptance_along(pair.head, text, sampler, 4, starts)
+    alone = _one_by_one(pair.head, text, 4, starts)
+    rows = torch.tensor(starts)
+    expected = [
+        torch.minimum(text.probs[rows + place], sampler.probs(logits)).sum(-1)
+        for place, logits in enumerate(alone)
+    ]
+    np.testing.assert_allclose(found, torch.stack(expected, 1).numpy(), atol=1e-5)
+    assert found.shape == (4, 4)

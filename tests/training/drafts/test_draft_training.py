@@ -68,6 +68,7 @@ def test_medusa_heads_come_near_the_best_that_they_can_know(tmp_path: Path) -> N
     """The first head does not see the token before its candidate, only the one before that."""
     pair, plan = tiny_target(), replace(PLAN, kind="medusa", steps=200, rate=2e-2, positions=2)
     accepted = result_of(carried_out(plan, tmp_path)).accepted
+    assert weights_of(tmp_path)["blocks.0.layers.0.weight"].any()  # zero at first
     target = TargetWeights.of(pair)
     states = target.lean.norm(target.lean.embed(torch.arange(VOCABULARY)))
     once = (states @ target.output.T).softmax(-1)  # of the next token, by the last token
@@ -81,6 +82,19 @@ def test_medusa_heads_come_near_the_best_that_they_can_know(tmp_path: Path) -> N
     best = known.mean().item()
     assert 0.4 < best < 0.95
     assert 0.85 * best < accepted[0] < 1.15 * best, (accepted, best)
+
+
+def test_a_small_model_begins_with_the_last_layers_of_its_target() -> None:
+    model = tiny_model("llama", vocabulary=VOCABULARY, num_hidden_layers=LAYERS)
+    pair = pair_of(model, None, step="lean")
+    plan = replace(PLAN, kind="small", layers=2)
+    draft: Any = make_draft(pair, TargetWeights.of(pair), plan, torch.arange(VOCABULARY))
+    ours, whole = draft.model.state_dict(), model.state_dict()
+    assert len(draft.model.model.layers) == 2
+    for name, each in ours.items():
+        taken = name.replace("layers.1.", f"layers.{LAYERS - 1}.")
+        taken = taken.replace("layers.0.", f"layers.{LAYERS - 2}.")
+        assert torch.equal(each, whole[taken]), name
 
 
 def _steps_in(text: Text) -> torch.Tensor:

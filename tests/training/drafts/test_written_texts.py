@@ -89,13 +89,15 @@ def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None
     texts = read_texts(plan, tmp_path)
     first = pair.tokenizer("<user>", add_special_tokens=False)["input_ids"]
     assert len(texts.texts) > 20
-    turns = list[int]()
+    turns, ends = list[int](), 0
     for each in texts.texts:
         assert each.ids[: len(first)].tolist() == first
         assert not each.written[: len(first)].any()
         starts = (each.written[1:] & ~each.written[:-1]).sum()
         turns.append(int(starts))
         assert len(each.ids) <= plan.longest
+        ends += int(((each.ids[1:] == end) & (each.ids[:-1] == end)).sum())
+    assert ends == 0  # a turn that the target ended is not ended again
     assert max(turns) > 1
     assert min(turns) == 1
 
