@@ -87,7 +87,10 @@ export function listenToKeys(root, controls) {
   const keys = keymap(root, controls);
   /** @param {KeyboardEvent} event */
   const listen = (event) => {
-    if (!root.isConnected) return; // a removed player is closed a moment later
+    if (!root.isConnected) { // a removed player is closed a moment later
+      if (event.key === "Escape") controls.tools?.presenter.present(false);
+      return;
+    }
     const act = event.key === "Escape" ? escape(root, controls) : keys[nameOf(event)];
     if (!act || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (!belongsToPlayer(root, event)) return;

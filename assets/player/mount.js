@@ -3,7 +3,7 @@
 
 import { closeRemoved } from "./mounting.js";
 import { Player } from "./player.js";
-import { IN_QUERY } from "./presenter.js";
+import { IN_QUERY, REPLACED_MS } from "./presenter.js";
 
 /** @import { Payload } from "./payload.d.ts" */
 /** @import { Mark } from "./presenter.js" */
@@ -17,8 +17,6 @@ import { IN_QUERY } from "./presenter.js";
 /** @type {WeakMap<HTMLElement, Player>} */
 const players = new WeakMap();
 
-const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
-
 /** The player of this page that a new one replaces: Streamlit sometimes draws the whole page again. */
 function replacedPlayer() {
   const last = window.specvizLastPlayer;
@@ -29,7 +27,7 @@ function replacedPlayer() {
 /** @param {HTMLElement} parent @param {Mark} mark @returns {Player} a new one, if the element has none */
 function makePlayer(parent, mark) {
   const replaced = replacedPlayer();
-  const player = new Player(parent, mark, replaced?.presenter.asked);
+  const player = new Player(parent, mark, replaced?.presenter);
   players.set(parent, player);
   if (replaced) player.continues = replaced.stateOfRun();
   window.specvizLastPlayer = { player, path: window.location.pathname, closed: null };

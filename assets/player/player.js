@@ -32,9 +32,9 @@ const LONGEST_HOLD = 3000; // milliseconds
 export class Player {
   /**
    * @param {HTMLElement} parent @param {Mark} mark where the address stores presenter mode
-   * @param {boolean} presents whether it opens in presenter mode in any case
+   * @param {Presenter} [replaced] of the player that this one replaces
    */
-  constructor(parent, mark, presents = false) {
+  constructor(parent, mark, replaced) {
     this.parent = parent;
     this.generation = 0;
     /** @type {PlayerViews|null} */
@@ -47,7 +47,7 @@ export class Player {
     this.send = null;
     this.page = make("div", "page");
     this.element = make("div", "sv", { "data-theme": "light" }, [this.page]);
-    this.presenter = new Presenter(this.element, mark, presents);
+    this.presenter = new Presenter(this.element, mark, replaced);
     parent.append(this.element);
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.handleMotion = () => {

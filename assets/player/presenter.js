@@ -35,16 +35,19 @@ function writeMark(mark, on) {
 /** Those of all players that are not closed yet. @type {Set<Presenter>} */
 const presenters = new Set();
 
+export const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
+
 export class Presenter {
   /**
    * @param {HTMLElement} root of the player @param {Mark} mark where the address stores the mode
-   * @param {boolean} continues whether the player replaces one that is presented: Streamlit may have
-   *   written an older address
+   * @param {Presenter} [replaced] of the player that this one replaces: Streamlit may have written an
+   *   older address
    */
-  constructor(root, mark, continues) {
+  constructor(root, mark, replaced) {
     this.root = root;
     this.mark = mark;
-    this.asked = isMarked(mark) || continues;
+    /** @type {boolean} */
+    this.asked = replaced ? replaced.asked : isMarked(mark);
     /** The presented run; races cannot be presented. @type {RunStore|null} */
     this.store = null;
     this.handleAddress = () => this.present(isMarked(this.mark));
@@ -97,6 +100,17 @@ export class Presenter {
     presenters.delete(this);
     window.removeEventListener("hashchange", this.handleAddress);
     this.show(null);
+    if (this.asked) this.leaveLater();
+  }
+
+  /** Esc leaves the mode also between this player and the one that replaces it. */
+  leaveLater() {
+    /** @param {KeyboardEvent} event */
+    const leave = (event) => {
+      if (event.key === "Escape") this.asked = false;
+    };
+    document.addEventListener("keydown", leave, true);
+    setTimeout(() => document.removeEventListener("keydown", leave, true), REPLACED_MS);
   }
 }
 

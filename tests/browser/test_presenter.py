@@ -239,6 +239,16 @@ def test_a_link_shows_the_first_view_in_it(server: Server, open_page: Callable[.
     assert_left(page)
 
 
+# Esc, after the element of a player was removed and before the player is closed.
+ESCAPE_AFTER_REMOVAL = """() => {
+  const stage = document.createElement("div");
+  stage.id = "stage";
+  document.querySelector("#stage").replaceWith(stage);
+  document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
+  window.unmountPlayer();
+}"""
+
+
 def test_it_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
     """While the page is drawn again, its address may be an older one, without the mode."""
     data = data_of(recorded())
@@ -254,6 +264,19 @@ def test_it_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
     remove_player(page)
     feed(data, page)
     assert page.locator(PRESENTED).count() == 0
+    page.keyboard.press("p")
+    assert_presented(page)
+    page.evaluate(ESCAPE_AFTER_REMOVAL)
+    assert page.locator("html[data-presenting]").count() == 0
+    feed(data, page)
+    page.keyboard.press("p")
+    assert_presented(page)
+    remove_player(page)
+    page.keyboard.press("Escape")  # between two players
+    page.evaluate("history.replaceState(null, '', '?present=1')")  # as Streamlit may
+    feed(data, page)
+    assert page.locator(PRESENTED).count() == 0
+    assert "present" not in page.url
     page.keyboard.press("p")
     assert_presented(page)
     remove_player(page, "/another")  # as Back does
