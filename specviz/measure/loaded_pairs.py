@@ -55,7 +55,8 @@ class LoadedPairs:
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
             return pair
-        self._pairs.pop(spec, None)  # a pair whose files have changed
+        if self._pairs.pop(spec, None) is not None:  # a pair whose files have changed
+            release_memory()
         import specviz.engine  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         timer = LoadTimer(on_progress)
@@ -71,9 +72,9 @@ class LoadedPairs:
         release_memory()
 
     def _make_room(self, spec: PairSpec, on_progress: ProgressCallback) -> None:
-        release_memory()
         if not self._pairs:
             return
+        release_memory()
         from specviz.engine import check_pair
 
         needed = memory_margin(check_pair(spec, on_progress).memory_needed)

@@ -78,6 +78,7 @@ def accounting_presets() -> Sequence[accounting.Preset]:
     return [accounting.Preset(kind="story", title="one", text="Once upon a time")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("in_process", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_runs_take_their_costs_from_runs_of_other_processes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool

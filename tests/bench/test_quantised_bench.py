@@ -22,6 +22,7 @@ def file(tmp_path: Path) -> Path:
     return write_file(tmp_path, tiny_model().requires_grad_(False), "Q4_1")
 
 
+@pytest.mark.thorough
 def test_a_copy_has_the_same_metadata_and_another_type(file: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.gguf"
     write_requantised(file, "Q8_0", copy)

@@ -58,8 +58,15 @@ def test_no_serious_violation(server: Server, open_page: Callable[..., Any]) -> 
         assert serious_violations(page) == [], scheme
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1024, 420])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1024, "light"),
+        (420, "dark"),
+        pytest.param(1024, "dark", marks=pytest.mark.thorough),
+        pytest.param(420, "light", marks=pytest.mark.thorough),
+    ],
+)
 def test_no_serious_violation_in_the_tour_and_in_the_reasons(
     demo: Demo, open_page: Callable[..., Any], width: int, scheme: str
 ) -> None:

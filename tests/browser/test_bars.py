@@ -146,6 +146,7 @@ def test_touch_drags_a_bar_by_its_top_and_scrolls_elsewhere(page: Any) -> None:
     assert wait_to_receive(page, "draft")[0] < 0.45
 
 
+@pytest.mark.thorough
 def test_a_drag_updates_the_bias_page(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/bias")
     page.wait_for_selector(handle("target", 1))

@@ -19,7 +19,7 @@ BESIDE = f"{CARD}.vd-beside"
 MAIN = "document.querySelector('[data-testid=stMain]')"  # the element that Streamlit scrolls
 TO_THE_TOP = f"{MAIN}.scrollTo(0, 0)"
 SIZES = [
-    (1440, 900),
+    pytest.param(1440, 900, marks=pytest.mark.thorough),
     pytest.param(1024, 768, marks=pytest.mark.thorough),
     (420, 860),
 ]

@@ -73,6 +73,7 @@ def test_a_cold_deep_link_opens_its_page(
     assert page.locator('[data-testid="stException"]').count() == 0
 
 
+@pytest.mark.thorough
 def test_on_a_phone_the_player_is_in_view_without_scrolling(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -89,6 +90,7 @@ def test_on_a_phone_the_player_is_in_view_without_scrolling(
     assert overflow <= 0
 
 
+@pytest.mark.thorough
 def test_a_link_carries_the_settings(server: Server, open_page: Callable[..., Any]) -> None:
     from playwright.sync_api import expect
 

@@ -125,6 +125,7 @@ def assert_parted(page: Any, before: Trace, after: Trace) -> None:
     assert f"differ from token {parted + 1} on" in page.inner_text(FORK)
 
 
+@pytest.mark.thorough
 def test_a_fork_is_a_run_like_any_other(
     server: Server, open_page: Callable[..., Any], open_file: Opener
 ) -> None:

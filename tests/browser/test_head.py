@@ -41,6 +41,7 @@ def test_the_race_is_in_view_without_scrolling(
     assert "same distribution" in page.inner_text(HEADLINE)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [1440, pytest.param(420, marks=pytest.mark.thorough)])
 def test_the_player_stays_in_place_during_a_run_and_below_its_reasons(
     server: Server, open_page: Callable[..., Any], width: int

@@ -82,6 +82,7 @@ def answer(page: Any, text: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.thorough
 def test_a_step_is_done_from_the_keyboard_on_a_phone_and_kept(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -47,6 +47,7 @@ def on_the_command_line(out: Path) -> Trace:
     return load_trace(out)
 
 
+@pytest.mark.thorough
 def test_a_watched_run_is_as_fast_as_the_command_line(
     server: Server, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Server
 from tests.browser.reading import at_rest
 
@@ -29,6 +31,7 @@ def overlap(one: dict[str, float], other: dict[str, float]) -> bool:
     )
 
 
+@pytest.mark.thorough
 def test_on_a_phone_every_number_of_the_map_is_legible(
     untouched: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_target_is_found_by_typing_and_runs_without_a_draft(
     expect(page.locator(".st-key-drafter input")).to_have_value("model")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [420, pytest.param(1440, marks=pytest.mark.thorough)])
 def test_the_list_shows_whole_descriptions_inside_the_window(
     machine: Server, open_page: Callable[..., Any], width: int

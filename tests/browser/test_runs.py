@@ -100,6 +100,7 @@ def test_a_direct_link_shows_the_saved_runs(
     assert serious_violations(page) == []
 
 
+@pytest.mark.thorough
 def test_an_empty_sidebar_takes_no_space(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -119,6 +120,7 @@ def test_an_empty_sidebar_takes_no_space(
 ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
 
 
+@pytest.mark.thorough
 def test_the_menu_stays_in_place_on_a_page_without_a_sidebar(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -245,6 +247,7 @@ def test_older_runs_are_read_while_the_page_is_open(
     assert alphas == {0.5}
 
 
+@pytest.mark.thorough
 def test_hostile_text_is_shown_literally(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:

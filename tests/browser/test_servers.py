@@ -105,6 +105,7 @@ def test_an_answer_arrives_round_by_round(
     assert len(engine.bodies) == 1
 
 
+@pytest.mark.thorough
 def test_counters_are_appended_and_a_restart_is_marked(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:

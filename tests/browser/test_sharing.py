@@ -87,6 +87,7 @@ def trace_at_gamma(page: Any, gamma: int) -> Trace:
     raise AssertionError(f"no run at gamma {gamma}")
 
 
+@pytest.mark.thorough
 def test_a_second_tab_waits_and_closing_the_first_frees_the_device(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -117,6 +118,7 @@ def second_in_queue(server: Server, first: Any, second: Any) -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/{LONG}")
     wait_for_pair(page)

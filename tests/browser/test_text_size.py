@@ -68,6 +68,7 @@ def test_watch_with_a_run(server: Server, open_page: Callable[..., Any]) -> None
         page.keyboard.press("Escape")
 
 
+@pytest.mark.thorough
 def test_compare(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/compare")
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")

@@ -174,7 +174,10 @@ def update_seconds(page: Any, presses: int, sentence: str) -> float:
 WEIGHT = "each => getComputedStyle(each).fontWeight"
 
 
-@pytest.mark.parametrize(("path", "marked"), [("bias", "Section"), ("watch", "Link")])
+@pytest.mark.parametrize(
+    ("path", "marked"),
+    [("bias", "Section"), pytest.param("watch", "Link", marks=pytest.mark.thorough)],
+)
 def test_the_menu_marks_the_open_page(
     server: Server, open_page: Callable[..., Any], path: str, marked: str
 ) -> None:

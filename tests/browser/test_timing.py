@@ -103,6 +103,7 @@ STATES = """([status]) => {
 }"""
 
 
+@pytest.mark.thorough
 def test_a_reload_restores_the_run_and_another_tab_does_not(
     timing: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -233,6 +233,7 @@ def test_a_link_reopens_it(server: Server, open_page: Callable[..., Any]) -> Non
     page.wait_for_selector(TOUR, state="hidden")
 
 
+@pytest.mark.thorough
 def test_starting_a_run_ends_it(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/?length=24&target_body=none", tour=True)
     page.wait_for_selector(TOUR)

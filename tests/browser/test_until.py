@@ -253,6 +253,7 @@ def test_it_stops_in_a_live_run(
     assert bonus in {each.event for each in outcomes(fed_run()) if each.fate == "bonus"}
 
 
+@pytest.mark.thorough
 def test_it_waits_for_rounds_to_come(live_server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(live_server.url, pace="now")
     page.wait_for_selector(ROUND)

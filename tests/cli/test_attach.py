@@ -143,6 +143,7 @@ def paced(server: Served, seconds: float) -> None:
     server.pages["/v1/completions"] = Page(behave=answer)
 
 
+@pytest.mark.thorough
 def test_times_blocks_against_the_baseline(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def command(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kill
     return KilledCommand("specviz.cli:main", words=words, folder=tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", KILLS)
 def test_continues_after_a_kill_at_any_moment_even_with_restart(
     command: KilledCommand, most: int

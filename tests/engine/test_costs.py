@@ -87,7 +87,9 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
     ("step", "settings", "shape"),
     [
         ("lean", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
-        ("lean", RunConfig(branching=(6, 4), temperature=0.0), (6, 4)),
+        pytest.param(
+            "lean", RunConfig(branching=(6, 4), temperature=0.0), (6, 4), marks=pytest.mark.thorough
+        ),
         ("lean", RunConfig(num_drafts=4, gamma=2), (4, 1)),
         ("lean", RunConfig(gamma=3, dynamic_tree=(3, 8)), (1, 1, 1)),
         ("library", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),

@@ -95,7 +95,7 @@ def test_downloaded_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
     [
         EnoughError("stop"),
         pytest.param(ConnectionResetError("the pipe is gone"), marks=pytest.mark.thorough),
-        KeyboardInterrupt(),
+        pytest.param(KeyboardInterrupt(), marks=pytest.mark.thorough),
     ],
 )
 def test_an_exception_of_the_callback_stops_the_download(

@@ -88,6 +88,7 @@ def test_kernels_give_the_logits_and_caches_of_the_static_step() -> None:
         assert max(value for _, value in each) < 1e-4, (shape, each)
 
 
+@pytest.mark.thorough
 def test_kernels_compile_for_a_gpu_and_wait_for_each_other(tmp_path: Path) -> None:
     """The interpreter ignores how kernels are chained."""
     found = printed("compiled_kernels", TRITON_CACHE_DIR=str(tmp_path))

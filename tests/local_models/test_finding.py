@@ -141,6 +141,7 @@ def test_a_folder_without_permission_is_skipped(home: Path) -> None:
     assert any(each.name == "closed" for each in skipped)
 
 
+@pytest.mark.thorough
 def test_five_hundred_headers_are_read_quickly_and_then_kept(home: Path) -> None:
     folder = home / "many"
     folder.mkdir()

@@ -78,6 +78,7 @@ def z_of(value: float | None) -> float:
     return value
 
 
+@pytest.mark.thorough
 def test_expected_rejections_equal_the_sum_of_distances() -> None:
     check = rejection_count(lossless_runs())
     assert check.num_tested >= 2_000

@@ -57,7 +57,9 @@ def new_run(number: int) -> NewRun:
     return NewRun(trace=trace, summary=summary_of(trace), name=f"shared {number}")
 
 
-@pytest.mark.parametrize("schema", [0, 1, 4, VERSION - 1])
+@pytest.mark.parametrize(
+    "schema", [0, *(pytest.param(each, marks=pytest.mark.thorough) for each in (1, 4, VERSION - 1))]
+)
 def test_processes_write_concurrently_without_losing_or_duplicating_runs(
     tmp_path: Path, schema: int
 ) -> None:

@@ -163,6 +163,7 @@ def test_training_without_an_output_folder_is_refused(
     assert "--out" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_shapes_are_measured_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--shapes", "--threads", "1"]) == 0
     table = capsys.readouterr().out

@@ -86,6 +86,7 @@ def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) ->
     found_again(by_kind, comparison)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("prepared")
 def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
     app = started("gamma=3", "gamma=7", compare_length="64", compare_repeats="6")
