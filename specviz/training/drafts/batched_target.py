@@ -77,14 +77,15 @@ class BatchedTarget:
     @torch.inference_mode()
     def write(self, texts: Sequence[Writing], ends: frozenset[int], together: int) -> Iterator[int]:
         """Continue all texts, ``together`` at a time; yield the number of new tokens so far."""
-        waiting, going = list(reversed(texts)), list[_Open]()
+        waiting = [each for each in map(_Open, reversed(texts)) if not each.over]
+        going = list[_Open]()
         together = min(together, len(texts))
         cache = self._cache(together, max(len(each.ids) + each.most for each in texts))
         written = 0
         while waiting or going:
             free = together - len(going)
             if waiting and free >= min(_REFILL, together):
-                begun = [_Open(waiting.pop()) for _ in range(min(free, len(waiting)))]
+                begun = [waiting.pop() for _ in range(min(free, len(waiting)))]
                 self._begin(begun, cache, len(going), ends)
                 going += begun
                 written += len(begun)
@@ -102,7 +103,7 @@ class BatchedTarget:
         length = max(each.length for each in begun)
         ids = torch.zeros(len(begun), length, dtype=torch.long)
         for row, each in enumerate(begun):
-            ids[row, : each.length] = torch.tensor(each.text.ids)
+            ids[row, : each.length] = torch.tensor([*each.text.ids, *each.text.new])
         last = torch.tensor([each.length - 1 for each in begun], device=self.device)
         positions = torch.arange(length, device=self.device).expand(len(begun), length)
         x = self._pass(ids.to(self.device), positions, cache.part(first, len(begun)))

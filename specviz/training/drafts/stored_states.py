@@ -2,14 +2,14 @@
 
 For each token: the states that a head reads, the state after the final norm, the logarithm of the
 sum of all exponentiated logits, and the likeliest next token. The target's probabilities of any
-tokens follow from the state and the logarithm, so no logits are stored. Files of states are
-numbered like those of the texts.
+tokens follow from the state and the logarithm, so no logits are stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +46,11 @@ def store_states(
     target: BatchedTarget, texts: WrittenTexts, places: Sequence[int], folder: Path
 ) -> Iterator[Computing]:
     """Compute the missing files of states."""
-    files, done = NumberedFiles(folder, "states"), 0
-    for number in sorted({each.batch for each in texts.texts}):
-        batch = [each for each in texts.texts if each.batch == number]
+    files, done = NumberedFiles(folder, "hidden"), 0
+    for number, group in groupby(texts.texts, key=lambda each: each.file):
+        batch = list(group)
         if not files.has(number):
-            size = max(each.begin + len(each.ids) for each in batch)
+            size = batch[-1].begin + len(batch[-1].ids)
             made = _empty(size, target, places)
             for first in range(0, len(batch), _TOGETHER):
                 _fill(made, batch[first : first + _TOGETHER], target, places)
@@ -71,7 +71,7 @@ class StoredStates:
                 remedy="Collect more or longer texts.",
             )
         self._texts, self._length = useful, length
-        self._files, self._open = NumberedFiles(folder, "states"), dict[int, OpenFile]()
+        self._files, self._open = NumberedFiles(folder, "hidden"), dict[int, OpenFile]()
         sizes = np.array([int(each.written.sum()) for each in useful], np.float64)
         self._shares = sizes / sizes.sum()
 
@@ -103,8 +103,8 @@ class StoredStates:
 
     def _part(self, text: Text, begin: int, length: int) -> tuple[torch.Tensor, ...]:
         end = min(len(text.ids), begin + length)
-        file = self._open.get(text.batch) or self._files.open(text.batch)
-        self._open[text.batch] = file
+        file = self._open.get(text.file) or self._files.open(text.file)
+        self._open[text.file] = file
         states, final, log_sum, best = (
             file.rows(name, text.begin + begin, text.begin + end)
             for name in ("states", "final", "log_sum", "best")

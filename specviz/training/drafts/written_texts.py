@@ -1,16 +1,17 @@
 """The texts that the target writes, kept in a folder, one file for each batch.
 
 A text's batch, prompt, temperature and draws follow from the plan and its number. So an
-interrupted collection goes on with the first missing batch, and texts do not depend on when it was
-interrupted. A text belongs to the held-out part if the hash of its first tokens is low; texts with
-the same beginning are in the same part.
+interrupted collection goes on with the first missing batch, whose unfinished texts are kept from
+time to time, and texts do not depend on when it was interrupted. A text belongs to the held-out
+part if the hash of its first tokens is low; texts with the same beginning are in the same part.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,8 @@ from specviz.training.drafts.progress import Collecting
 
 HELD_OUT = 0.05  # share of the texts
 BATCH = 256  # texts of a file
+STATES_OF = 32  # texts of a file of hidden states
+KEPT_EVERY = 20.0  # seconds between two copies of the unfinished texts
 _OPENING = 8  # tokens by which texts are assigned to a part, beyond those that all texts share
 _QUESTION = 96  # tokens
 _PLACE = "specviz's place"
@@ -38,8 +41,8 @@ class Text:
     ids: torch.Tensor  # int32
     written: torch.Tensor  # bool: the tokens that the target wrote as answers
     ended: bool
-    batch: int = 0  # the number of its file
-    begin: int = 0  # the place of its first token in the file
+    file: int = 0  # the number of the file with its hidden states
+    begin: int = 0  # the place of its first token in that file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,29 +81,36 @@ def collect(
 ) -> Iterator[Collecting]:
     """Let the target write the missing batches."""
     files, writer, tokens = NumberedFiles(folder, "texts"), _Writer(pair, target, plan), 0
+    unfinished = NumberedFiles(folder, "unfinished")
     for number in range(-(-plan.count // BATCH)):
         if files.has(number):
             continue
         first, last = number * BATCH, min((number + 1) * BATCH, plan.count)
-        texts = list[Text]()
-        for value in writer.write_batch(first, last):
+        texts, parts = list[Text](), _KeptParts(unfinished, number)
+        for value in writer.write_batch(first, last, parts):
             if isinstance(value, Text):
                 texts.append(value)
             else:
                 tokens = value
                 yield Collecting(texts=first, planned=plan.count, tokens=tokens)
         files.write(number, _arrays(texts))
+        unfinished.path(number).unlink(missing_ok=True)
         yield Collecting(texts=last, planned=plan.count, tokens=tokens)
 
 
 def read_texts(plan: TextPlan, folder: Path) -> WrittenTexts:
     """Return the texts of a folder; a repetition of an earlier text is left out."""
     files, kept, repeated = NumberedFiles(folder, "texts"), dict[tuple[int, ...], Text](), 0
+    begin = 0
     for number in range(-(-plan.count // BATCH)):
-        for text in _texts(files.read(number), number):
+        for text in _texts(files.read(number)):
             key = tuple(text.ids.tolist())
-            repeated += key in kept
-            kept.setdefault(key, text)
+            if key in kept:
+                repeated += 1
+                continue
+            begin = 0 if len(kept) % STATES_OF == 0 else begin
+            kept[key] = replace(text, file=len(kept) // STATES_OF, begin=begin)
+            begin += len(key)
     return WrittenTexts(tuple(kept.values()), repeated)
 
 
@@ -111,9 +121,11 @@ class _Writer:
         self._chat = bool(getattr(pair.tokenizer, "chat_template", None))
         self._turns = _Turns.of(pair) if self._chat and not plan.prompts else None
         self._written = 0
+        self._kept: _KeptParts
 
-    def write_batch(self, first: int, last: int) -> Iterator[Text | int]:
+    def write_batch(self, first: int, last: int, kept: _KeptParts) -> Iterator[Text | int]:
         """Yield the number of tokens written in this session, and at the end the texts."""
+        self._kept = kept
         growing = [_Growing(number, self._plan) for number in range(first, last)]
         if self._turns is not None:
             yield from self._converse(growing, self._turns)
@@ -157,10 +169,12 @@ class _Writer:
         self, growing: Sequence[_Growing], parts: Sequence[Writing], *, answers: bool = False
     ) -> Iterator[int]:
         before = self._written
+        self._kept.add(parts)
         if parts:
             ends, together = self._pair.eos_ids, self._plan.together
             for count in self._target.write(parts, ends, together):
                 self._written = before + count
+                self._kept.keep_if_due()
                 yield self._written
         for each, part in zip(growing, parts, strict=True):
             each.add(part.new, written=answers)
@@ -210,6 +224,43 @@ class _Growing:
         return Writing(ids=list(self.ids), most=most, temperature=temperature, draws_by=seed)
 
 
+class _KeptParts:
+    """What was written of a batch, in a file that is rewritten from time to time.
+
+    A part is known by its text and phase, and its draws follow from them. So a batch that is begun
+    again has the same parts, and goes on where each was kept.
+    """
+
+    def __init__(self, files: NumberedFiles, number: int) -> None:
+        self._files, self._number = files, number
+        self._parts = list[Writing]()
+        self._earlier = dict[tuple[int, ...], tuple[list[int], bool]]()
+        self._due = time.monotonic() + KEPT_EVERY
+        if files.has(number):
+            kept = files.read(number)
+            ids = kept["ids"].split(kept["lengths"].tolist())
+            for part, new, ended in zip(kept["parts"], ids, kept["ended"], strict=True):
+                self._earlier[tuple(part.tolist())] = new.tolist(), bool(ended)
+
+    def add(self, parts: Sequence[Writing]) -> None:
+        """Add parts that are about to be written, with the tokens that were kept."""
+        for each in parts:
+            each.new, each.ended = self._earlier.get(tuple(each.draws_by), ([], False))
+        self._parts += parts
+
+    def keep_if_due(self) -> None:
+        if time.monotonic() < self._due:
+            return
+        tensors = {
+            "parts": torch.tensor([list(each.draws_by) for each in self._parts]),
+            "ids": torch.tensor([token for each in self._parts for token in each.new]).int(),
+            "lengths": torch.tensor([len(each.new) for each in self._parts]),
+            "ended": torch.tensor([each.ended for each in self._parts]),
+        }
+        self._files.write(self._number, tensors)
+        self._due = time.monotonic() + KEPT_EVERY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turns:
     """What a chat template puts before a question, between question and answer, and after it."""
@@ -257,13 +308,11 @@ def _arrays(texts: Sequence[Text]) -> dict[str, torch.Tensor]:
     }
 
 
-def _texts(tensors: Mapping[str, torch.Tensor], number: int) -> Iterator[Text]:
+def _texts(tensors: Mapping[str, torch.Tensor]) -> Iterator[Text]:
     lengths = tensors["lengths"].tolist()
     parts = zip(tensors["ids"].split(lengths), tensors["written"].split(lengths), strict=True)
-    begin = 0
     for (ids, written), ended in zip(parts, tensors["ended"].tolist(), strict=True):
-        yield Text(ids, written, ended, number, begin)
-        begin += len(ids)
+        yield Text(ids, written, ended)
 
 
 def _shared_beginning(texts: Sequence[Text]) -> int:

@@ -242,7 +242,7 @@ def test_a_target_without_a_lean_step_is_refused(tmp_path: Path) -> None:
         next(train_draft(pair, PLAN, tmp_path))
 
 
-@pytest.mark.parametrize("name", ["texts-00000.safetensors", "states-00000.safetensors"])
+@pytest.mark.parametrize("name", ["texts-00000.safetensors", "hidden-00000.safetensors"])
 def test_a_full_disk_stops_the_training_and_keeps_what_is_written(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def test_sizes_are_those_of_the_drafts(kind: DraftKind, vocabulary: int) -> None
 
 def test_states_take_the_predicted_space(tmp_path: Path) -> None:
     carried_out(replace(PLAN, steps=1), tmp_path)
-    written = sum(each.stat().st_size for each in tmp_path.glob("states-*"))
+    written = sum(each.stat().st_size for each in tmp_path.glob("hidden-*"))
     texts = sum(each.stat().st_size for each in tmp_path.glob("texts-*"))
     width = tiny_shape().shape.width
     tokens = written / state_bytes(width, PLACES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from specviz.engine import Pair, decode_plainly
 from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
 from specviz.record.run_config import RunConfig
+from specviz.training.drafts import written_texts
 from specviz.training.drafts.batched_target import BatchedTarget, Writing
 from specviz.training.drafts.plan import TextPlan
 from specviz.training.drafts.target_weights import TargetWeights
@@ -78,11 +80,36 @@ def test_states_are_those_of_the_step() -> None:
     torch.testing.assert_close(found[0, :5].flatten(1), step.hidden, atol=1e-5, rtol=1e-4)
 
 
-def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None:
+def chat_pair() -> tuple[Pair, int]:
+    """Return a pair, and the token with which its template ends a turn."""
     pair = pair_in("llama", sigma=0.15)
     pair.tokenizer = small_tokenizer(chat_template=CHAT)
     end = pair.tokenizer("</>", add_special_tokens=False)["input_ids"][0]
     pair.eos_ids = frozenset(range(end, end + 40))  # so that turns end soon
+    return pair, end
+
+
+def test_an_interrupted_batch_goes_on_where_it_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, _ = chat_pair()
+    plan = TextPlan(count=12, longest=120, turns=2, together=4)
+    whole = [*collect(pair, target_of(pair, 256), plan, tmp_path / "whole")]
+    monkeypatch.setattr(written_texts, "KEPT_EVERY", 0.0)
+    written, folder = 0, tmp_path / "parts"
+    while not (folder / "texts-00000.safetensors").exists():
+        session = islice(collect(pair, target_of(pair, 256), plan, folder), 60)
+        *_, last = session
+        written += last.tokens
+    found = [read_texts(plan, tmp_path / each).texts for each in ("whole", "parts")]
+    assert [each.ids.tolist() for each in found[0]] == [each.ids.tolist() for each in found[1]]
+    assert [each.ended for each in found[0]] == [each.ended for each in found[1]]
+    assert written == whole[-1].tokens
+    assert [each.name for each in folder.iterdir()] == ["texts-00000.safetensors"]
+
+
+def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None:
+    pair, end = chat_pair()
     plan = TextPlan(count=40, longest=200, turns=3)
     for _ in collect(pair, target_of(pair, 256), plan, tmp_path):
         pass
