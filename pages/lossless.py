@@ -15,6 +15,7 @@ from specviz.ui.lossless.current import (
     start_audit,
     start_doctor,
 )
+from specviz.ui.lossless.engine_parity import show_engine_parity
 from specviz.ui.lossless.head_doctor import show_doctor
 from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
 from specviz.ui.session.presses import press_button, take_press
@@ -70,6 +71,8 @@ if take_press("audit_start"):
 
 if spec.head:
     show_doctor(doctor_of(spec), partial(start_doctor, spec, config))
+    show_engine_parity(spec, config)
+    st.markdown("#### Audit")
 audits = audits_of(spec, config)
 show_audits(audits)
 show_test()

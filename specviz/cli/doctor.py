@@ -1,6 +1,7 @@
 """``doctor``: find out why a head's candidates are not accepted.
 
-The exit code is 1 if another way to read the head's files is better than their own.
+The exit code is 1 if another way to read the head's files is better than their own. With
+``--against``, running engines are compared with the reference; see ``parity``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from specviz.cli.interrupts import waiting
 from specviz.cli.makers import load_pair_of
 from specviz.cli.option_values import config_from, spec_from, with_chat
 from specviz.cli.output_files import check_output
+from specviz.cli.parity import compare_engines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, painter_for, paragraph
 from specviz.errors import ConfigError
@@ -40,6 +42,13 @@ def command(options: argparse.Namespace) -> int:
         raise ConfigError(
             "The doctor needs a head.",
             remedy="Give its folder with --head, or a Hub id with --head and --drafter.",
+        )
+    if options.against:
+        return compare_engines(options, config)
+    if options.prompts is not None:
+        raise ConfigError(
+            "--prompts needs a running engine.",
+            remedy="Give its address with --against, or omit --prompts.",
         )
     doctor = Doctor(config=config, tokens=options.tokens)
     facts = None if options.write is None else _facts_to_write(options)

@@ -241,6 +241,33 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_running_engines(parser: argparse.ArgumentParser) -> None:
+    """Add the options that compare running engines with the reference."""
+    group = parser.add_argument_group(
+        "running engines",
+        "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "
+        "SPECVIZ_SERVER_KEY_FOR.",
+    )
+    group.add_argument(
+        "--against", action="append", default=[], metavar="URL",
+        help="compare the acceptance of a running engine with that of our loop, for the same head "
+        "and prompts; give it twice to compare two engines",
+    )  # fmt: skip
+    group.add_argument(
+        "--prompts", type=int, metavar="N",
+        help="prompts for --against, each asked three times for 64 tokens, and once more at "
+        "--temperature unless that is 0 (default: 16)",
+    )  # fmt: skip
+    add_allow_remote(group)
+
+
+def add_allow_remote(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--allow-remote", action="store_true",
+        help="allow an address on another machine, which then receives the prompts",
+    )  # fmt: skip
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from specviz.cli.option_groups import (
     DEFAULTS,
+    add_allow_remote,
     add_budget,
     add_chat,
     add_json,
@@ -17,6 +18,7 @@ from specviz.cli.option_groups import (
     add_on,
     add_pair,
     add_prompts,
+    add_running_engines,
     add_sampling,
 )
 from specviz.cli.scoring_maker import add_remote
@@ -314,6 +316,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write", type=Path, metavar="FILE", help="write a config.json with the best settings"
     )
+    add_running_engines(parser)
     add_pair(parser)
     add_sampling(parser)
     add_chat(parser)
@@ -339,10 +342,7 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="interval of --watch (default: 2)",
     )
-    parser.add_argument(
-        "--allow-remote", action="store_true",
-        help="allow an address on another machine, which then receives the prompts",
-    )  # fmt: skip
+    add_allow_remote(parser)
     group = parser.add_argument_group(
         "sampling",
         "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "

@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.errors import ConfigError
-from specviz.local_models.fitting import last_part
 from specviz.record.numbers import TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.theory.student import t_quantile
+from specviz.tune.doctor_warnings import head_warnings
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
     from specviz.engine.heads.following import ReadText
+    from specviz.engine.heads.head import Head
     from specviz.engine.heads.readings import Reading
+    from specviz.record.trace import ModelInfo
 
 LEVEL = 0.05  # probability that a healthy head is called faulty
 DEPTH = 4  # positions
@@ -64,7 +66,12 @@ class ReadingResult:
     @property
     def words(self) -> str:
         """The settings that differ from the files', as text."""
-        return ", ".join(_short(name, value) for name, value in self.changes) or OWN
+        return setting_words(dict(self.changes))
+
+
+def setting_words(changes: Mapping[str, Any]) -> str:
+    """Return the settings that differ from the files', as text."""
+    return ", ".join(_short(name, value) for name, value in changes.items()) or OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +130,7 @@ class Doctor:
         from specviz.engine.decoding.sampling import Sampler
         from specviz.engine.heads.readings import readings
 
-        head, info = pair.head, pair.info.draft
-        if head is None or info is None:
-            raise ConfigError(
-                "The pair has no head to examine.",
-                remedy="Load the target with a head as its draft.",
-            )
+        head, info = head_of(pair)
         found = readings(head, head.target.layers)
         places = sorted({place for each in found for place in each.head.states.places})
         sampler = Sampler(self.config)
@@ -159,7 +161,7 @@ class Doctor:
             tried=len(found),
             tokens=sum(each.size for each in texts),
             results=(results[0], *sorted(results[1:], key=lambda each: -each.accepted)),
-            warnings=_warnings(pair),
+            warnings=head_warnings(pair, chat=self.config.chat),
         )
 
     def _texts(self, pair: Pair) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
@@ -175,6 +177,16 @@ class Doctor:
             text = tuple(decode_plainly(pair, prompt, settings))
             left -= len(text)
             yield prompt, text
+
+
+def head_of(pair: Pair) -> tuple[Head, ModelInfo]:
+    """Return the pair's head and its description; raises ConfigError without a head."""
+    if pair.head is None or pair.info.draft is None:
+        raise ConfigError(
+            "The pair has no head to examine.",
+            remedy="Load the target with a head as its draft.",
+        )
+    return pair.head, pair.info.draft
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -251,22 +263,6 @@ def _settings_of(settings: Any) -> dict[str, Any]:
 
 def _as_pairs(changes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(changes.items())
-
-
-def _warnings(pair: Pair) -> tuple[str, ...]:
-    """Return what about the pair may lower acceptance, besides the settings."""
-    assert pair.head is not None
-    found = list[str]()
-    named = pair.head.made_for
-    own = pair.info.target.name
-    if named and last_part(named) != last_part(own):
-        found.append(f"The head's files name the target {named}; this target is {own}.")
-    if pair.info.target.weights:
-        found.append(
-            f"The target's weights are quantised ({pair.info.target.weights}); the head may have "
-            "been trained on others."
-        )
-    return tuple(found)
 
 
 def verdict(report: DoctorReport) -> str:

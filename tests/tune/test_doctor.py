@@ -107,7 +107,17 @@ def test_the_command_exits_with_1_and_writes_what_cures_the_head(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     FAULTS["recycled"][0](folder)
-    given = ["doctor", "--target", TARGET, "--head", str(folder), "--tokens", "128"]
+    given = [
+        "doctor",
+        "--target",
+        TARGET,
+        "--head",
+        str(folder),
+        "--tokens",
+        "128",
+        "--threads",
+        "1",
+    ]
     made = tmp_path / "config.json"
     assert main([*given, "--json", "--write", str(made)]) == 1
     found = json.loads(capsys.readouterr().out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -36,6 +36,15 @@ class ReadText:
         assert step.hidden is not None
         states = step.hidden.view(len(self.ids), len(places), -1)
         self._states = dict(zip(places, states.unbind(1), strict=True))
+
+    def without_probs(self) -> ReadText:
+        """Drop the distributions, which are large, and return the text."""
+        self.probs = self.probs[:0]
+        return self
+
+    def best(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the likeliest tokens of a head."""
+        return logits[:, : self.probs.shape[-1]].argmax(-1)
 
     def states(self, head: Head) -> torch.Tensor:
         """Return the states `[token, width * places]` that a head reads."""
@@ -83,3 +92,69 @@ def _one_by_one(
         rows += [run.go_on(text.ids[at : at + 1]) for at in range(start + 1, start + depth)]
         chains.append(torch.cat(rows))
     return iter(torch.stack(chains, 1))
+
+
+@torch.inference_mode()
+def rounds_along(
+    head: Head, text: ReadText, gamma: int, span: tuple[int, int], limit: int | None = None
+) -> list[tuple[int, int]]:
+    """Return drafted and accepted of each round that the head drafts greedily along a text.
+
+    A candidate is accepted if it is the text's next token. At any temperature, this is exact for
+    greedy drafts: a token drawn from the target's distribution equals the candidate as often as
+    rejection sampling accepts it, and follows the same distribution otherwise.
+
+    Args:
+        span: the number of the newest token when the first round begins, and the number of tokens
+            at which the text stops. The last round may accept later tokens.
+        limit: draft only what this number of tokens leaves, as llama.cpp does.
+    """
+    gamma = min(gamma, head.most_candidates or gamma)
+    start, end = span
+    if isinstance(head, EagleHead):
+        accepted_after = _accepted_at_once(head, text, gamma, range(start, end - 1))
+    else:
+        accepted_after = _accepted_one_by_one(head, text, gamma)
+    found = list[tuple[int, int]]()
+    while start < end - 1:
+        drafted = gamma if limit is None else min(gamma, limit - 2 - start)
+        if drafted < 1:
+            break
+        accepted = min(drafted, accepted_after(start))
+        found.append((drafted, accepted))
+        start += accepted + 1
+    return found
+
+
+def _accepted_at_once(
+    head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
+) -> Callable[[int], int]:
+    """Return a function from a round's newest token to the number of accepted candidates."""
+    if not starts:
+        return lambda _: 0
+    chains = EagleChains(head, text.ids, text.states(head), gamma, starts)
+    rows = torch.tensor(starts, device=text.ids.device)
+    alive, accepted = torch.ones_like(rows, dtype=torch.bool), torch.zeros_like(rows)
+    for position, logits in enumerate(chains.logits(), 1):
+        alive &= text.best(logits) == text.ids[rows + position]
+        accepted += alive
+        if not alive.any():
+            break
+    return dict(zip(starts, accepted.tolist(), strict=True)).__getitem__
+
+
+def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
+    """Return a function as ``_accepted_at_once``, to be called for later and later tokens."""
+    run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
+
+    def accepted_after(start: int) -> int:
+        logits = run.begin(text.ids[run.length + 1 : start + 1], states[run.length : start])
+        for accepted in range(gamma):
+            place = start + accepted + 1
+            if text.best(logits).item() != ids[place]:
+                return accepted
+            if accepted < gamma - 1:
+                logits = run.go_on(text.ids[place : place + 1])
+        return gamma
+
+    return accepted_after

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from specviz.record.pairs import PairSpec
+from specviz.record.server_run import ServerInfo
 from specviz.record.trace import RunConfig
+from specviz.servers.acceptance import PROMPTS, MeasuringPlan, measuring_plan
+from specviz.servers.parity_job import ParityJob
 from specviz.tune.audit import Audit
 from specviz.tune.audit_job import AUDIT, AuditJob
 from specviz.tune.doctor import Doctor
@@ -38,6 +41,21 @@ def start_doctor(spec: PairSpec, config: RunConfig) -> None:
 def doctor_of(spec: PairSpec) -> DoctorJob | None:
     """Return the newest examination of this pair's head."""
     jobs = (each for each in the_job_queue().jobs if isinstance(each, DoctorJob))
+    return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
+
+
+def parity_plan(config: RunConfig) -> MeasuringPlan:
+    return measuring_plan(config, PROMPTS)
+
+
+def start_parity(spec: PairSpec, config: RunConfig, info: ServerInfo, *, granted: bool) -> None:
+    plan = parity_plan(config)
+    the_job_queue().start(ParityJob(info, plan, config, spec, run_maker(), allow_remote=granted))
+
+
+def parity_of(spec: PairSpec) -> ParityJob | None:
+    """Return the newest comparison of an engine with this pair's head."""
+    jobs = (each for each in the_job_queue().jobs if isinstance(each, ParityJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 
 

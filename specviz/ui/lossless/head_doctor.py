@@ -33,7 +33,6 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
         )
         if job is not None:
             follow(job, partial(_show_findings, job))
-    st.markdown("#### Audit")
 
 
 def _show_findings(job: DoctorJob) -> None:

@@ -1,0 +1,329 @@
+"""Measure a running engine's acceptance by position, under several conditions.
+
+Each prompt is asked alone, then asked again, so that the second answer may use the engine's prefix
+cache. Then several prompts are asked at once, and each prompt at another temperature. Acceptance
+is the growth of the engine's counters, so nobody else may use the engine meanwhile: the growth must
+agree with the answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from specviz.errors import ConfigError, ServerError
+from specviz.measure.stoppable import StoppableWork
+from specviz.record.limits import MAX_GAMMA
+from specviz.record.prompts import Preset, read_chat_prompts, read_presets
+from specviz.record.run_config import RunConfig
+from specviz.record.server_run import Counters, ServerInfo, ServerSettings, ServerTrace
+from specviz.servers.address import SERVER_KEY
+from specviz.servers.asking import ask
+from specviz.servers.connection import Limits
+from specviz.servers.counters import read_counters, went_back
+from specviz.tune.parity_values import (
+    Condition,
+    Counts,
+    EngineMeasurement,
+    EngineText,
+    Sample,
+    Unit,
+    total,
+)
+
+LEAST_PROMPTS, PROMPTS, TOKENS = 4, 16, 64  # prompts at least, by default; tokens per answer
+_MOST_AT_ONCE = 4
+_JOINED = 2  # texts before the one that is continued
+_LIMITS = Limits(between=120.0, total=300.0)
+_COUNTED_WITHIN = 10.0  # seconds after the end of an answer
+_EVERY = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringPlan:
+    """What is asked of an engine. ``settings`` hold the temperature of the last condition."""
+
+    prompts: tuple[str, ...]
+    settings: ServerSettings
+
+    def __post_init__(self) -> None:
+        assert len(self.prompts) >= LEAST_PROMPTS
+
+    @property
+    def at_once(self) -> int:
+        """Return how many prompts are asked at once; at least two groups remain."""
+        return min(_MOST_AT_ONCE, len(self.prompts) // 2)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        sampled: tuple[Condition, ...] = ("sampled",) if self.settings.temperature > 0 else ()
+        return ("alone", "repeated", "concurrent", *sampled)
+
+    @property
+    def requests(self) -> int:
+        return len(self.prompts) * len(self.conditions)
+
+    def words(self, address: str) -> str:
+        """Return what will be sent, and to which address."""
+        return (
+            f"{self.requests} requests ({len(self.prompts)} prompts, "
+            f"{len(self.conditions)} times each), for at most {self.settings.max_new_tokens} "
+            f"tokens each, to {address}"
+        )
+
+
+def default_prompts(count: int, *, chat: bool) -> tuple[str, ...]:
+    """Return shipped prompts, spread over their kinds.
+
+    Texts to continue are joined with others of their kind, because an engine's prefix cache holds
+    whole blocks of tokens, and the texts alone are shorter than two blocks.
+    """
+    texts = _texts(chat=chat)
+    return tuple(texts[index * len(texts) // count] for index in range(count))
+
+
+def _texts(*, chat: bool) -> tuple[str, ...]:
+    if chat:
+        return tuple(each.text for each in read_chat_prompts() if not each.before)
+    return tuple(_joined(read_presets()))
+
+
+def _joined(presets: Sequence[Preset]) -> Iterator[str]:
+    for index, each in enumerate(presets):
+        same = [other.text for other in presets[:index] if other.kind == each.kind]
+        later = [other.text for other in presets[index + 1 :] if other.kind == each.kind]
+        yield "\n\n".join([*(*later, *same)[-_JOINED:], each.text])
+
+
+def measuring_plan(config: RunConfig, count: int) -> MeasuringPlan:
+    """Return the plan for shipped prompts.
+
+    Raises:
+        ConfigError: ``count`` is not possible.
+    """
+    most = len(_texts(chat=config.chat))
+    if not LEAST_PROMPTS <= count <= most:
+        raise ConfigError(
+            f"{count} prompts were requested.",
+            remedy=f"Give a number from {LEAST_PROMPTS} to {most}.",
+        )
+    settings = ServerSettings(
+        max_new_tokens=TOKENS, temperature=config.temperature, top_k=config.top_k,
+        top_p=config.top_p, seed=config.seed, chat=config.chat,
+    )  # fmt: skip
+    return MeasuringPlan(prompts=default_prompts(count, chat=config.chat), settings=settings)
+
+
+class AcceptanceMeter(StoppableWork):
+    """Measures the engine ``info``; any thread may stop it. ``done``: requests so far."""
+
+    def __init__(self, info: ServerInfo, plan: MeasuringPlan, *, allow_remote: bool) -> None:
+        super().__init__()
+        if not info.capabilities.counters:
+            raise ServerError(
+                f"{info.title} at {info.address} exposes no counters.",
+                remedy="Start the engine with its metrics enabled.",
+            )
+        self._info, self._plan, self._allow_remote = info, plan, allow_remote
+        self._before: Counters | None = None
+        self.done = 0
+
+    def measure(self) -> EngineMeasurement:
+        """Ask all prompts and return what the counters show.
+
+        Raises:
+            ServerError: the engine fails, or its counters do not agree with its answers.
+            StoppedError: another thread stopped the measurement.
+        """
+        with self._stopped_instead_of(ServerError):
+            self._before = self._read()
+            samples = tuple(self._samples())
+        counts = [unit.counts for unit in samples[0].units]
+        return EngineMeasurement(
+            address=self._info.address,
+            title=self._info.title,
+            gamma=self._gamma(counts),
+            chat=self._plan.settings.chat,
+            max_new_tokens=self._plan.settings.max_new_tokens,
+            samples=samples,
+        )
+
+    def _samples(self) -> Iterator[Sample]:
+        plan = self._plan
+        greedy = replace(plan.settings, temperature=0.0)
+        numbers = range(len(plan.prompts))
+        twice = [[self._unit(number, greedy) for _ in range(2)] for number in numbers]
+        yield Sample(condition="alone", temperature=0.0, units=tuple(each[0] for each in twice))
+        yield Sample(condition="repeated", temperature=0.0, units=tuple(each[1] for each in twice))
+        groups = _groups(numbers, plan.at_once)
+        units = tuple(each for group in groups for each in self._units(group, greedy))
+        yield Sample(condition="concurrent", temperature=0.0, units=units)
+        if "sampled" in plan.conditions:
+            units = tuple(self._unit(number, plan.settings) for number in numbers)
+            yield Sample(condition="sampled", temperature=plan.settings.temperature, units=units)
+
+    def _unit(self, number: int, settings: ServerSettings) -> Unit:
+        (unit,) = self._units([number], settings)
+        return unit
+
+    def _units(self, numbers: Sequence[int], settings: ServerSettings) -> list[Unit]:
+        """Ask some prompts at once, and read how much the counters have grown.
+
+        Return one unit per answer if the engine reports the rounds of each, else one for all.
+        """
+        traces = self._traces(numbers, settings)
+        texts = [self._text(*each) for each in zip(numbers, traces, strict=True)]
+        counts = self._growth(sum(each.tokens for each in texts))
+        self._check_totals(traces, counts)
+        own = [_counts_of(each) for each in traces]
+        if len(own) > 1 and _agree(total(own), counts):
+            return [Unit(texts=(text,), counts=each) for text, each in zip(texts, own, strict=True)]
+        return [Unit(texts=tuple(texts), counts=counts)]
+
+    def _traces(self, numbers: Sequence[int], settings: ServerSettings) -> list[ServerTrace]:
+        self._check_stop()
+        self._parts.clear()  # earlier answers are over
+        answers = [
+            self._begin(
+                ask(
+                    self._info, self._plan.prompts[number], settings, limits=_LIMITS,
+                    allow_remote=self._allow_remote, key=SERVER_KEY,
+                )
+            )
+            for number in numbers
+        ]  # fmt: skip
+        for answer in answers:
+            for _ in answer:
+                self._check_stop()
+            self._check_stop()
+            self.done += 1
+        return [answer.trace() for answer in answers]
+
+    def _text(self, number: int, trace: ServerTrace) -> EngineText:
+        if not (tokens := trace.reported_tokens):
+            raise ServerError(
+                f"{self._info.address} reports no number of tokens for its answers.",
+                remedy="Compare an engine that reports them, such as vLLM or llama.cpp.",
+            )
+        ids = trace.token_ids
+        return EngineText(
+            number=number,
+            prompt=trace.prompt,
+            text=trace.text,
+            token_ids=ids if len(ids) == tokens else (),
+            tokens=tokens,
+            prompt_tokens=trace.prompt_tokens,
+        )
+
+    def _growth(self, tokens: int) -> Counts:
+        """Wait until the counters include ``tokens`` more tokens; return their growth."""
+        assert self._before is not None
+        before, end = self._before, time.monotonic() + _COUNTED_WITHIN
+        while True:
+            self._check_stop()
+            after = self._read()
+            if went_back(before, after):
+                raise self._disagree("has counters that fell: it was restarted")
+            grown = _grown(before.generated, after.generated)
+            if grown >= tokens:
+                break
+            if time.monotonic() > end:
+                raise self._disagree(f"counted {grown:,} of the {tokens:,} tokens that it sent")
+            time.sleep(_EVERY)
+        if grown > tokens:
+            raise self._disagree(
+                f"counted {grown:,} tokens where {tokens:,} were sent: it answers others, too"
+            )
+        self._before = after
+        return self._counts(before, after)
+
+    def _counts(self, before: Counters, after: Counters) -> Counts:
+        old = (*before.accepted_at, *(0.0 for _ in after.accepted_at))
+        counts = Counts(
+            drafts=_grown(before.drafts, after.drafts),
+            drafted=_grown(before.drafted, after.drafted),
+            accepted_at=tuple(
+                int(new - each) for new, each in zip(after.accepted_at, old, strict=False)
+            ),
+        )
+        if not counts.drafts:
+            raise ServerError(
+                f"{self._info.address} drafted nothing for an answer.",
+                remedy="Start the engine with the head, or ask for more tokens.",
+            )
+        if counts.accepted != _grown(before.accepted, after.accepted):
+            raise self._disagree("counts other candidates by position than in total")
+        return counts
+
+    def _check_totals(self, traces: Sequence[ServerTrace], counts: Counts) -> None:
+        """Compare the counters with the engine's own totals of the answers, if it reports them."""
+        for what, grown in (("drafted", counts.drafted), ("accepted", counts.accepted)):
+            reported = [getattr(each.totals, what) for each in traces]
+            if None not in reported and sum(reported) != grown:
+                raise self._disagree(
+                    f"counted {grown:,} {what} candidates where its answers have "
+                    f"{sum(reported):,}: it answers others, too"
+                )
+
+    def _read(self) -> Counters:
+        found = read_counters(self._info, allow_remote=self._allow_remote)
+        counted = (found.generated, found.drafts, found.drafted, found.accepted)
+        if self.done and None in counted:  # some counters appear with the first answer
+            raise ServerError(
+                f"{self._info.title} at {self._info.address} does not count candidates.",
+                remedy="Compare an engine that counts them, such as vLLM or llama.cpp.",
+            )
+        if found.accepted and not found.accepted_at:
+            raise ServerError(
+                f"{self._info.title} at {self._info.address} does not count by position.",
+                remedy="Compare an engine that does, such as vLLM or llama.cpp.",
+            )
+        return found
+
+    def _gamma(self, counts: Sequence[Counts]) -> int:
+        """Return the engine's candidates per round: by its counters, or by its longest round."""
+        drafted = max(-(-each.drafted // each.drafts) for each in counts)
+        gamma = max(drafted, self._info.gamma or 0, *(len(each.accepted_at) for each in counts))
+        if gamma > MAX_GAMMA:
+            raise ServerError(
+                f"{self._info.address} drafts {gamma} candidates per round.",
+                remedy=f"Compare an engine that drafts at most {MAX_GAMMA}.",
+            )
+        return gamma
+
+    def _disagree(self, what: str) -> ServerError:
+        return ServerError(
+            f"{self._info.address} {what}.",
+            remedy="Compare an engine that nobody else uses meanwhile.",
+        )
+
+
+def _counts_of(trace: ServerTrace) -> Counts:
+    """Return the counts of an answer's own rounds."""
+    rounds = [(each.drafted, each.accepted or 0) for each in trace.rounds if each.drafted]
+    most = max((drafted for drafted, _ in rounds), default=0)
+    return Counts(
+        drafts=len(rounds),
+        drafted=sum(drafted for drafted, _ in rounds),
+        accepted_at=tuple(sum(accepted > place for _, accepted in rounds) for place in range(most)),
+    )
+
+
+def _agree(rounds: Counts, counters: Counts) -> bool:
+    gamma = max(len(rounds.accepted_at), len(counters.accepted_at))
+    return (rounds.drafts, rounds.drafted, rounds.padded(gamma)) == (
+        counters.drafts,
+        counters.drafted,
+        counters.padded(gamma),
+    )
+
+
+def _groups(numbers: Sequence[int], size: int) -> list[list[int]]:
+    """Return groups of ``size`` or one more."""
+    count = len(numbers) // size
+    return [list(numbers[begin::count]) for begin in range(count)]
+
+
+def _grown(before: float | None, after: float | None) -> int:
+    return int((after or 0.0) - (before or 0.0))

@@ -1,0 +1,329 @@
+"""What an engine's counts and the reference's show, each with an interval that excludes 0.
+
+All intervals are corrected for the number of comparisons. Causes that the counts cannot separate
+are named together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from specviz.record.numbers import PERCENT, PROBABILITY, TOKENS
+from specviz.tune.parity_statistics import (
+    Estimate,
+    accepted_length,
+    at_position,
+    distance,
+    nearer,
+    share_interval,
+)
+from specviz.tune.parity_values import (
+    Condition,
+    ConditionResult,
+    Counts,
+    EngineMeasurement,
+    Finding,
+    FindingKind,
+    ParityReport,
+    PositionResult,
+    Rates,
+    Sample,
+    total,
+)
+
+LEVEL = 0.05  # probability that an engine without a difference gets a finding
+_DIFFERENT_DRAFTS = 0.02  # of the drafted candidates per round
+_ROUNDING = 0.1  # of the texts may depart by the rounding of half precision
+_LARGEST = 700.0  # a logarithm of a float64
+_CAUSES: dict[Condition, str] = {
+    "repeated": "when a prompt is asked again, so from the engine's prefix cache",
+    "concurrent": "when several requests run at once",
+    "sampled": "at temperature {temperature:g}, beyond what the reference accepts there. The "
+    "reference drafts greedily; an engine that samples its drafts differs",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What our loop counts along the texts of a sample, one entry per unit."""
+
+    sample: Sample
+    counts: tuple[Counts, ...]
+
+    @property
+    def engine(self) -> tuple[Counts, ...]:
+        return tuple(each.counts for each in self.sample.units)
+
+    @property
+    def members(self) -> list[list[int]]:
+        """Return the numbers of the prompts in each unit."""
+        return [[text.number for text in each.texts] for each in self.sample.units]
+
+    def grouped(self, members: Sequence[Sequence[int]]) -> Reference:
+        """Return the sample with the units summed as in ``members``."""
+        units = [replace(self.sample.units[0], counts=total([self.engine[each] for each in some]))
+                 for some in members]  # fmt: skip
+        return Reference(
+            sample=replace(self.sample, units=tuple(units)),
+            counts=tuple(total([self.counts[each] for each in some]) for some in members),
+        )
+
+    def difference(self) -> Estimate:
+        """Return the logarithm of the engine's τ over the reference's."""
+        return accepted_length(self.engine) - accepted_length(self.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingCounts:
+    """What our loop counts with other settings of the head, one entry per prompt."""
+
+    words: str
+    counts: tuple[Counts, ...]
+
+
+def report_of(
+    measured: EngineMeasurement,
+    references: Sequence[Reference],
+    settings: Sequence[SettingCounts],
+    *,
+    tried: int,
+    head: str,
+    target: str,
+    departures: Sequence[float],
+    notes: Sequence[str],
+    other: tuple[str, Reference] | None = None,
+) -> ParityReport:
+    """Return the report.
+
+    Args:
+        references: one for each sample of the measurement.
+        settings: the files' own first; empty if they explain the engine's counts.
+        tried: settings that the head has.
+        departures: for each prompt, the share of tokens that are not our target's.
+        other: the name of another engine, and its sample of the same prompts.
+    """
+    parts = (measured.gamma, len(references) - 1, bool(settings), other is not None)
+    comparisons = 2 + sum(parts)
+    level = LEVEL / comparisons
+    positions = tuple(_positions(references[0], measured.gamma, level))
+    found = [*_target(departures, level), *_overall(references[0], level)]
+    found += _by_position(positions)
+    fits, more = _setting(references[0], settings, tried, measured.gamma, level)
+    found += [*more, *_conditions(references, level)]
+    if other is not None:
+        found += _against_engine(references[0], *other, level)
+    return ParityReport(
+        address=measured.address,
+        title=measured.title,
+        head=head,
+        target=target,
+        gamma=measured.gamma,
+        num_prompts=len(references[0].counts),
+        num_comparisons=comparisons,
+        same_text=sum(each == 0 for each in departures),
+        conditions=tuple(_result(each, level) for each in references),
+        positions=positions,
+        findings=tuple(found),
+        fits=fits,
+        notes=(*notes, *_draft_note(references[0]), *_sampling_note(references[-1], level)),
+    )
+
+
+def _overall(reference: Reference, level: float) -> Iterator[Finding]:
+    low, high = _change(reference.difference(), level)
+    if high < 0:
+        what = f"The engine's τ is {_less(low, high)} than the reference's."
+        yield _finding("lower", low, high, what)
+    elif low > 0:
+        yield _finding(
+            "higher", low, high,
+            f"The engine's τ is {_more(low, high)} than the reference's: it reads its head in a "
+            "better way, or it has another head.",
+        )  # fmt: skip
+
+
+def _positions(reference: Reference, gamma: int, level: float) -> Iterator[PositionResult]:
+    for position in range(1, gamma + 1):
+        given = _rates(reference, position, position - 1, level)
+        per_round = _rates(reference, position, 0, level)
+        if given is not None and per_round is not None:
+            yield PositionResult(position=position, given=given, per_round=per_round)
+
+
+def _rates(reference: Reference, position: int, given: int, level: float) -> Rates | None:
+    engine = at_position(reference.engine, position, given)
+    own = at_position(reference.counts, position, given)
+    if engine is None or own is None:
+        return None
+    low, high = (engine - own).interval(level)
+    return Rates(engine=engine.value, reference=own.value, low=low, high=high)
+
+
+def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
+    """Name the first position where acceptance is lower."""
+    first = next((each for each in positions if each.given.high < 0), None)
+    if first is None:
+        return
+    low, high = first.given.low, first.given.high
+    if first.position == 1:
+        what = (
+            "Acceptance is lower from position 1 on: the head reads other layers, another norm, "
+            "other token ids or another target, or it is another head"
+        )
+    else:
+        what = (
+            f"Acceptance is lower at position {first.position}, and no difference is shown before: "
+            "the head continues from another state of its own, or its cache is wrong"
+        )
+    yield _finding(
+        "positions", low, high,
+        f"{what}. The difference at position {first.position} is {_span(low, high)}.",
+    )  # fmt: skip
+
+
+def _setting(
+    reference: Reference,
+    settings: Sequence[SettingCounts],
+    tried: int,
+    gamma: int,
+    level: float,
+) -> tuple[str, list[Finding]]:
+    """Return the settings whose counts are nearest to the engine's, and the finding if clear."""
+    if not settings:
+        return "", []
+    engine, own = reference.engine, settings[0]
+    far = [_distance(engine, each.counts, gamma) for each in settings]
+    best = settings[far.index(min(far))]
+    if best is own:
+        return own.words, []
+    level /= max(1, tried - 1)
+    if (closer := nearer(engine, own.counts, best.counts, gamma)) is None:
+        return "", []
+    low, high = closer.interval(level)
+    if low <= 0:
+        return "", []
+    alike = [
+        each.words
+        for each in settings[1:]
+        if each is not best and not _is_worse(engine, each, best, gamma, level)
+    ]
+    sentence = (
+        f"The engine's acceptance fits the setting {best.words}: its counts are nearer to it than "
+        f"to the files' own settings by {_range(low, high)} of the distance between the two."
+    )
+    if alike:
+        sentence += f" These settings cannot be ruled out: {'; '.join(alike)}."
+    return best.words, [_finding("setting", low, high, sentence)]
+
+
+def _is_worse(
+    engine: Sequence[Counts], one: SettingCounts, best: SettingCounts, gamma: int, level: float
+) -> bool:
+    closer = nearer(engine, one.counts, best.counts, gamma)
+    return closer is not None and closer.interval(level)[0] > 0
+
+
+def _distance(engine: Sequence[Counts], other: Sequence[Counts], gamma: int) -> float:
+    return sum(distance(*pair, gamma) for pair in zip(engine, other, strict=True))
+
+
+def _target(departures: Sequence[float], level: float) -> Iterator[Finding]:
+    low, high = share_interval(sum(each > 0 for each in departures), len(departures), level)
+    if low > _ROUNDING:
+        yield _finding(
+            "target", low, high,
+            f"The engine writes other texts at temperature 0: {_range(low, high)} of them have "
+            "tokens that are clearly not our target's first choice. It serves another target, "
+            "another quantisation, or another chat template.",
+        )  # fmt: skip
+
+
+def _conditions(references: Sequence[Reference], level: float) -> Iterator[Finding]:
+    """Compare each condition with the one before it: alone, repeated, then both others."""
+    for each in references[1:]:
+        condition = each.sample.condition
+        base = references[0] if condition == "repeated" else _base(references)
+        change = each.difference() - base.grouped(each.members).difference()
+        low, high = _change(change, level)
+        if high < 0:
+            cause = _CAUSES[condition].format(temperature=each.sample.temperature)
+            yield _finding("condition", low, high, f"The engine's τ is {_less(low, high)} {cause}.")
+
+
+def _against_engine(
+    reference: Reference, name: str, other: Reference, level: float
+) -> Iterator[Finding]:
+    low, high = _change(reference.difference() - other.difference(), level)
+    if high < 0 or low > 0:
+        much = _less(low, high) if high < 0 else _more(low, high)
+        yield _finding(
+            "engine", low, high, f"τ is {much} than with {name}, each beside its own reference."
+        )
+
+
+def _base(references: Sequence[Reference]) -> Reference:
+    repeated = [each for each in references if each.sample.condition == "repeated"]
+    return repeated[0] if repeated else references[0]
+
+
+def _result(reference: Reference, level: float) -> ConditionResult:
+    change = reference.difference()
+    low, high = _change(change, level)
+    return ConditionResult(
+        condition=reference.sample.condition,
+        temperature=reference.sample.temperature,
+        engine=total(reference.engine),
+        reference=total(reference.counts),
+        change=math.expm1(change.value),
+        low=low,
+        high=high,
+    )
+
+
+def _change(logarithm: Estimate, level: float) -> tuple[float, float]:
+    """Return the interval of a relative change of τ."""
+    low, high = logarithm.interval(level)
+    return math.expm1(low), math.expm1(high) if high < _LARGEST else math.inf
+
+
+def _less(low: float, high: float) -> str:
+    return f"{_range(-high, -low)} lower"
+
+
+def _more(low: float, high: float) -> str:
+    return f"{_range(low, high)} higher"
+
+
+def _draft_note(reference: Reference) -> Iterator[str]:
+    engine, own = total(reference.engine), total(reference.counts)
+    drafted, expected = engine.drafted / engine.drafts, own.drafted / max(1, own.drafts)
+    if drafted < (1 - _DIFFERENT_DRAFTS) * expected:
+        yield (
+            f"The engine drafts {TOKENS.shown(drafted)} candidates per round, the reference "
+            f"{TOKENS.shown(expected)}: the engine ends some drafts early, and late positions are "
+            "not comparable."
+        )
+
+
+def _sampling_note(reference: Reference, level: float) -> Iterator[str]:
+    low, _ = _change(reference.difference(), level)
+    if reference.sample.condition == "sampled" and low > 0:
+        yield (
+            f"At temperature {reference.sample.temperature:g} the engine accepts more than greedy "
+            "drafts would: it samples its drafts, and the reference does not apply there."
+        )
+
+
+def _range(low: float, high: float) -> str:
+    ends = PERCENT.shown(low), PERCENT.shown(high)
+    return ends[0] if ends[0] == ends[1] else PERCENT.between(low, high)
+
+
+def _span(low: float, high: float) -> str:
+    return f"{PROBABILITY.signed(low)} to {PROBABILITY.signed(high)}"
+
+
+def _finding(kind: FindingKind, low: float, high: float, sentence: str) -> Finding:
+    return Finding(kind=kind, sentence=sentence, low=low, high=high)

@@ -1,0 +1,193 @@
+"""What a serving engine accepted, what our loop accepts along the same texts, and what follows.
+
+``servers/acceptance.py`` measures the engine, ``tune/parity.py`` computes the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.record.numbers import PERCENT, TOKENS
+
+Condition = Literal["alone", "repeated", "concurrent", "sampled"]
+FindingKind = Literal["lower", "higher", "positions", "setting", "target", "condition", "engine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rounds with candidates, drafted candidates, and accepted ones by position."""
+
+    drafts: int
+    drafted: int
+    accepted_at: tuple[int, ...]
+
+    @property
+    def accepted(self) -> int:
+        return sum(self.accepted_at)
+
+    @property
+    def tau(self) -> float:
+        """Return the tokens per round, with the recovered or bonus token."""
+        return 1 + self.accepted / max(1, self.drafts)
+
+    def padded(self, gamma: int) -> tuple[int, ...]:
+        """Return accepted by position for exactly ``gamma`` positions."""
+        return (*self.accepted_at, *[0] * gamma)[:gamma]
+
+
+def total(counts: Sequence[Counts]) -> Counts:
+    most = max((len(each.accepted_at) for each in counts), default=0)
+    rows = [each.padded(most) for each in counts]
+    return Counts(
+        drafts=sum(each.drafts for each in counts),
+        drafted=sum(each.drafted for each in counts),
+        accepted_at=tuple(map(sum, zip(*rows, strict=True))),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineText:
+    """The engine's answer to prompt ``number``; ``token_ids`` is empty if it reports none."""
+
+    number: int
+    prompt: str
+    text: str
+    token_ids: tuple[int, ...]
+    tokens: int  # as the engine counts them
+    prompt_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Answers that the engine wrote at the same time, and the growth of its counters."""
+
+    texts: tuple[EngineText, ...]
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """All answers under one condition."""
+
+    condition: Condition
+    temperature: float
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMeasurement:
+    """The acceptance of the engine at one address, measured from its counters."""
+
+    address: str
+    title: str  # the engine and its version
+    gamma: int  # candidates per round
+    chat: bool
+    max_new_tokens: int
+    samples: tuple[Sample, ...]  # the first is "alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A sentence whose interval excludes 0."""
+
+    kind: FindingKind
+    sentence: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionResult:
+    """Acceptance under one condition.
+
+    ``change`` is the engine's τ over the reference's, minus 1; ``low`` and ``high`` its interval.
+    """
+
+    condition: Condition
+    temperature: float
+    engine: Counts
+    reference: Counts
+    change: float
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        return condition_words(self.condition, self.temperature)
+
+    @property
+    def interval_words(self) -> str:
+        low, high = (PERCENT.signed(each).strip() for each in (self.low, self.high))
+        return f"{low} to {high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """An acceptance rate of the engine and of the reference.
+
+    ``low`` and ``high``: the interval of the difference.
+    """
+
+    engine: float
+    reference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionResult:
+    """Acceptance at one position: given that the candidates before were accepted, and per round."""
+
+    position: int
+    given: Rates
+    per_round: Rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParityReport:
+    """The engine's acceptance beside the reference, and the causes that can be shown."""
+
+    address: str
+    title: str
+    head: str
+    target: str
+    gamma: int
+    num_prompts: int
+    num_comparisons: int  # for which the intervals are corrected
+    same_text: int  # answers at temperature 0 that follow our target
+    conditions: tuple[ConditionResult, ...]
+    positions: tuple[PositionResult, ...]
+    findings: tuple[Finding, ...]
+    fits: str = ""  # the settings that fit the engine's counts best; "" if not compared
+    notes: tuple[str, ...] = ()
+
+    @property
+    def lower(self) -> bool:
+        """Whether the engine certainly accepts less than the reference, in some condition."""
+        return any(each.kind in ("lower", "positions", "condition") for each in self.findings)
+
+
+def condition_words(condition: Condition, temperature: float) -> str:
+    return {
+        "alone": "one request at a time",
+        "repeated": "the same prompt again",
+        "concurrent": "several requests at once",
+        "sampled": f"temperature {temperature:g}",
+    }[condition]
+
+
+def parity_verdict(report: ParityReport) -> str:
+    """Return the result in one sentence."""
+    alone = report.conditions[0]
+    kinds = {each.kind for each in report.findings} - {"engine"}
+    engine, reference = TOKENS.shown(alone.engine.tau), TOKENS.shown(alone.reference.tau)
+    figures = f"{engine} tokens per round, the reference {reference}"
+    if kinds & {"lower", "positions"}:
+        return f"The engine accepts less than the reference: {figures}."
+    if "condition" in kinds:
+        return f"The engine accepts less under some conditions. Alone: {figures}."
+    if kinds:
+        return f"The engine differs from the reference: {figures}."
+    return f"No difference shown: {figures}."
