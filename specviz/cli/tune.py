@@ -26,7 +26,7 @@ from specviz.cli.scoring_maker import scorer_for
 from specviz.cli.terminal_text import Painter, painter_for, paragraph, table
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.errors import ConfigError
-from specviz.figures.speedup_words import shown_speedup
+from specviz.figures.speedup_words import is_too_wide, shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.local_models.naming import place_of
 from specviz.record.numbers import RATIO
@@ -275,17 +275,17 @@ def _basis(answer: Answer, *, given: bool) -> str:
         else ""
     )
     costs = "the given costs" if given else "the step costs of this machine"
+    star = f" ★: the best at temperature {answer.temperature:g}." if _has_map(answer) else ""
     return (
         f"Speedup over the target alone, expected along {texts} text{'s' * (texts != 1)} that the "
-        f"target wrote at each temperature, with {costs}. ★: the best at temperature "
-        f"{answer.temperature:g}. 95 % intervals cover the "
+        f"target wrote at each temperature, with {costs}.{star} 95 % intervals cover the "
         f"texts{'' if given else ' and the costs'}.{runs}"
     )
 
 
 def _surface(painter: Painter, answer: Answer) -> list[str]:
     """Render the surface of the best candidate: γ downwards, temperatures across."""
-    if answer.best is None:
+    if answer.best is None or not _has_map(answer):
         return []
     found, best = answer.best[0].surface, answer.best[1]
     columns = [["γ", *(str(each) for each in found.gammas)]]
@@ -298,6 +298,11 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
         ]
         columns.append([f"T {temperature:g}", *marked])
     return [table(painter, columns)]
+
+
+def _has_map(answer: Answer) -> bool:
+    """Return whether the speedups are certain enough for a map, as on the page."""
+    return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 
 def _ranking(painter: Painter, answer: Answer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz.figures.roofline import FREE, FreeGamma, Pass, Roofline
 from specviz.record.numbers import PERCENT, SIZE, STEPS, WHOLE_PERCENT
 
-FROM_CACHES = "read from the processor's caches, not from memory"
+FROM_CACHES = "read from the processor's caches, or the bandwidth was measured on a busy machine"
 FREE_MARGIN = WHOLE_PERCENT.shown(FREE - 1)
 UNMEASURED = "Memory bandwidth was not measured with these step costs."
 UNCOUNTED = (

@@ -21,17 +21,36 @@ _EXACT = {"nnan", "nsz", "contract"}
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a part of a kernel; the compiler may reorder sums to vectorise them."""
-    return numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    return _inlined(function, _FAST)
 
 
 def compiled_in_order(function: Callable[..., Any]) -> Any:
     """Compile a part of a kernel; its additions stay in source order."""
-    return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
+    return _inlined(function, _EXACT)
+
+
+def compiled_apart(function: Callable[..., Any]) -> Any:
+    """Compile a large part of several kernels, which is called, not inlined.
+
+    It may call intrinsics and inlined parts only. Its machine code is then the same in each kernel.
+    """
+    return numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+
+
+def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:
+    """Compile a function into its callers.
+
+    A function that several kernels contain has one name, and a process uses the copy that it loads
+    first. Copies differ by what the compiler inlined into them, and so do their rounding errors:
+    the figures of a run would depend on which kernels the process compiled or loaded before.
+    """
+    options = {"nogil": True, "error_model": "numpy", "forceinline": True}
+    return numba.njit(fastmath=fastmath, **options)(function)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls; cache its machine code on disk where possible."""
-    dispatcher = compiled(function)
+    dispatcher = compiled_apart(function)
     with _cache_folder(), suppress(RuntimeError, OSError):  # no writable place: compile each time
         dispatcher._cache = _DiskCache(function)  # as numba's own ``enable_caching`` does
     return dispatcher

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.compiled import compiled, compiled_apart, kernel
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import at, make_dots, put, rounded, size_of
 
@@ -24,7 +24,7 @@ _one_by_one = make_dots(
 _LONG = 768  # width from which float32 rows are read one at a time: sequential reads are faster
 
 
-@compiled
+@compiled_apart
 def product(
     like: Any,
     weights: int,

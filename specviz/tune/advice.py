@@ -35,7 +35,10 @@ def _width(answer: Answer, cell: Cell) -> str:
     if cell.from_texts is None or not is_wide(cell.low, cell.high):
         return ""
     if cell.from_texts < 0.5:
-        return "The step costs cause most of this width: runs of this pair make it narrower."
+        return (
+            "The step costs cause most of this width: runs of this pair on a quiet machine make it "
+            "narrower."
+        )
     if answer.question.text is not None:
         more = "a longer text"
     elif answer.question.grows:
@@ -164,7 +167,12 @@ def _uncertain(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     best = f"the best settings so far are {_setting(answer, candidate, cell)}"
     at = f"at temperature {cell.temperature:g}"
     if cell.low <= 1 <= cell.high:
-        return f"Whether speculation pays {at} is {UNCERTAIN}: {best}."
+        most = (
+            f" A round of theirs gives {TOKENS.bare(cell.tau)} tokens, so they are at most "
+            f"{RATIO.bare(cell.tau)} times faster, even if drafting and verifying more than one "
+            "token cost nothing."
+        )
+        return f"Whether speculation pays {at} is {UNCERTAIN}: {best}.{most}"
     pays = "pays" if cell.low > 1 else "does not pay"
     return f"Speculation {pays} {at}, but the factor is {UNCERTAIN}: {best}."
 

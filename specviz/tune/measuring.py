@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from specviz.comparison.lane_results import LaneRun, lane_result
 from specviz.comparison.plan import Lane, Plan
+from specviz.figures.speedup_words import is_too_wide
 from specviz.record.numbers import PERCENT
 from specviz.record.prompts import SuiteItem
 from specviz.tune.answer import Answer, Candidate
@@ -43,7 +44,9 @@ class MeasuredCell:
 
 
 def off_by(cell: MeasuredCell) -> str:
-    """Return the error with its sign, in percent."""
+    """Return the error with its sign, in percent; none if the measurement is too uncertain."""
+    if is_too_wide(cell.low, cell.high):
+        return PERCENT.signed(None)
     return PERCENT.signed(cell.error)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,56 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("made")
     assert output_of(home, f"{STARTED}; ahead.wait_for_compilation()") == ["1"]
     return home
+
+
+def functions_in(code: bytes) -> Iterator[str]:
+    """Yield the names of the functions that an object file of Linux (64 bits) defines."""
+    sections, width, count = (
+        *struct.unpack_from("<Q", code, 40),
+        *struct.unpack_from("<HH", code, 58),
+    )
+    headers = [struct.unpack_from("<IIQQQQIIQQ", code, sections + width * i) for i in range(count)]
+    for _, kind, _, _, begin, size, names, *_ in headers:
+        if kind != 2:  # no symbol table
+            continue
+        for place in range(begin, begin + size, 24):
+            name, info, _, section = struct.unpack_from("<IBBH", code, place)
+            if info & 15 == 2 and section:
+                start = headers[names][4] + name
+                yield code[start : code.index(0, start)].decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads object files of Linux")
+def test_kernels_share_only_code_that_is_called_apart(made: Path) -> None:
+    """A process uses the copy of a function that it loads first; other copies round differently."""
+    found = dict[str, set[str]]()
+    for path in made.rglob("*.nbc"):
+        code = path.read_bytes()
+        names = functions_in(code[code.index(b"\x7fELF") :])
+        own = [re.match(r"_ZN7specviz7kernels\d+[a-z]+\d+(\D+?)B", each) for each in names]
+        found[path.name.split(".")[1].split("-")[0]] = {each[1] for each in own if each}
+    assert found == {
+        "step": {"step", "product"}, "multiply": {"multiply", "product"},
+        "softmax": {"softmax"}, "survey": {"survey"},
+    }  # fmt: skip
+
+
+QUANTISED = """
+import hashlib, torch
+from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
+pair = load_pair(PairSpec(name="tinystories", device="cpu", threads=1, target_weights="q8_0"))
+step, digest = pair.target_step(160), hashlib.sha256()
+for rows in (20, *[1] * 60, *[6] * 8):
+    digest.update(step.feed(torch.arange(5, 5 + rows), rows).numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.thorough
+def test_a_process_that_compiles_has_the_logits_of_one_that_loads(tmp_path: Path) -> None:
+    compiling, loading = (output_of(tmp_path, QUANTISED) for _ in range(2))
+    assert compiling == loading
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from specviz.cli.terminal_text import Painter
+from specviz.cli.tune import render_tune
 from specviz.comparison.plan import parse_lane
 from specviz.errors import ConfigError
 from specviz.record.prompts import SuiteItem
@@ -208,10 +210,14 @@ def test_verdict_follows_from_the_interval(
 def test_an_interval_that_is_too_wide_gives_no_numbers(
     low: float, high: float, expected: str
 ) -> None:
-    text = advice(with_ends(1.5, low, high))
+    uncertain = with_ends(1.5, low, high)
+    assert uncertain.best is not None
+    text, (_, cell) = advice(uncertain), uncertain.best
     assert text.startswith(expected)
     assert "9.00" not in text
     assert "would change" not in text
+    limit = f"at most {cell.tau:.2f} times faster"
+    assert (limit in text) == (low < 1 < high)
 
 
 def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
@@ -336,3 +342,12 @@ def test_rejects_candidates_that_differ_in_more_than_the_method(typed: str, culp
     assert len(set(asked.labels)) == 3
     assert asked.num_texts == 4
     assert replace(asked, continuations=5).num_texts == 5 + 3  # at the ranked temperature
+
+
+@pytest.mark.parametrize(("low", "high", "has_map"), [(1.3, 1.7, True), (0.2, 9.0, False)])
+def test_the_terminal_shows_a_map_only_of_certain_speedups(
+    low: float, high: float, *, has_map: bool
+) -> None:
+    text = render_tune(Painter(colour=False, width=100), with_ends(1.5, low, high), given=False)
+    assert ("T 0.7" in text) == has_map
+    assert ("★" in text) == has_map

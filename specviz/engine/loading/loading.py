@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
 
 
-_COMPILING = "preparing compiled code; this takes seconds the first time on a machine"
+_COMPILING = "preparing compiled code; the first time on a machine, this takes up to a minute"
 
 
 def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
