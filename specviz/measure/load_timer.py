@@ -15,10 +15,13 @@ class LoadTimer:
     def __init__(self, on_progress: ProgressCallback) -> None:
         self._on_progress = on_progress
         self._starts: list[tuple[str, float]] = []  # of each activity
+        self._once = {_DOWNLOADING}  # activities that a later load does not repeat
 
     def __call__(self, progress: Progress) -> None:
         is_download = progress.activity == _DOWNLOADING  # its text changes with its progress
         self.begin(progress.activity if is_download else progress.text)
+        if progress.activity == "compiling":
+            self._once.add(progress.text)
         self._on_progress(progress)
 
     def begin(self, activity: str) -> None:
@@ -35,5 +38,6 @@ class LoadTimer:
             totals[text] += end - start
         return tuple(LoadPart(text=text, seconds=each) for text, each in totals.items())
 
-    def seconds_without_downloads(self) -> float:
-        return sum(each.seconds for each in self.parts() if each.text != _DOWNLOADING)
+    def seconds_of_another_load(self) -> float:
+        """Return the time without downloads and compilation, which happen once."""
+        return sum(each.seconds for each in self.parts() if each.text not in self._once)

@@ -49,7 +49,7 @@ class LoadedPairs:
     def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
         """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading.
 
-        The time of a load is stored, without the import of the engine.
+        The time of a load is stored, without the import of the engine and what happens only once.
         """
         pair = self.get(spec)
         if pair is not None:
@@ -63,7 +63,7 @@ class LoadedPairs:
         timer.begin("making room")
         self._make_room(spec, timer)
         self._pairs[spec] = pair = self._loaded(spec, timer)
-        keep_load_time(spec, timer.seconds_without_downloads())
+        keep_load_time(spec, timer.seconds_of_another_load())
         return pair
 
     def clear(self) -> None:

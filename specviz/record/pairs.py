@@ -40,7 +40,7 @@ _GAMMA, _SMALL_GAMMA = 5, 2
 _JOINED = " + "  # between target and draft
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
-Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
+Activity = Literal["looking", "downloading", "compiling", "loading", "growing", "measuring"]
 
 
 def chat_file() -> Path | None:

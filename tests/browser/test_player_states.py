@@ -144,7 +144,7 @@ def test_a_fast_run_plays_at_a_readable_pace_to_its_end(feed: Feed) -> None:
     assert seconds > 1.0  # three rounds a second; one frame may draw two
     assert f"decoder {total - shown} rounds ahead" in ahead
     feed(in_state(whole, "done", growing=False), page)
-    assert "all decoded" in words(page, AHEAD)
+    page.wait_for_selector(f'{AHEAD}:has-text("all decoded")')
     page.evaluate(MORE_ROUNDS, 1)
     assert page.evaluate(SHOWN) < total
     page.click(LIVE)

@@ -24,12 +24,15 @@ def test_times_each_activity_until_the_next(monkeypatch: pytest.MonkeyPatch) -> 
         now = at
         timer(Progress(activity="downloading", text=f"downloading x: {share} %"))
     now = 7.0
+    timer(Progress(activity="compiling", text="compiling kernels"))
+    now = 9.0
     assert [(each.text, each.seconds) for each in timer.parts()] == [
         ("importing", 1.0),
         ("reading", 4.0),
         ("checking", 1.0),
         ("downloading", 1.0),
+        ("compiling kernels", 2.0),
     ]
     assert [each.text for each in seen[:4]] == ["reading", "reading", "checking", "reading"]
-    assert len(seen) == 6
-    assert timer.seconds_without_downloads() == 6.0
+    assert len(seen) == 7
+    assert timer.seconds_of_another_load() == 6.0

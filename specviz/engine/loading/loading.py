@@ -97,7 +97,7 @@ def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
     sides = [side for side in opened.sides if side.packed_as]
     if not sides:
         return opened
-    on_progress(Progress(activity="loading", text=_COMPILING))
+    on_progress(Progress(activity="compiling", text=_COMPILING))
     if packed_ready():
         return opened
     if asked := next((side for side in sides if side.quantise), None):
@@ -237,7 +237,7 @@ def _step_weights(
     opened: OpenPair, models: dict[str, Model], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
-        on_progress(Progress(activity="loading", text=_COMPILING))
+        on_progress(Progress(activity="compiling", text=_COMPILING))
         ready(type_name(opened.dtype))
     with loading_errors(opened.sides[0].source.name, "step"):
         vocabularies = {role: opened.vocabulary_of(role) for role in models}

@@ -8,6 +8,7 @@ from specviz import ASSETS
 from specviz.tune.answer import Answer
 from specviz.tune.recorded_answer import answer_from_record
 from specviz.ui.tune.surface_section import show_advice_of
+from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.recorded_example import prompt_sentence, show_example_caption
 
 RECORDED = ASSETS / "recorded_answer.json"
@@ -16,7 +17,9 @@ RECORDED = ASSETS / "recorded_answer.json"
 def show_example() -> Answer:
     """Draw what is recorded, and its advice; return the answer for the tabs."""
     answer = _recorded_answer()
-    show_example_caption("Compute", prompt_sentence(answer.question.items[0].prompt))
+    asked = answer.question
+    pair = f"Pair: {as_text(asked.lanes[0].spec.title)}."
+    show_example_caption("Compute", f"{pair} {prompt_sentence(asked.items[0].prompt)}")
     show_advice_of(answer, given=False)
     return answer
 
