@@ -100,11 +100,11 @@ export class Presenter {
     presenters.delete(this);
     window.removeEventListener("hashchange", this.handleAddress);
     this.show(null);
-    if (this.asked) this.leaveLater();
+    if (this.asked) this.awaitEscape();
   }
 
   /** Esc leaves the mode also between this player and the one that replaces it. */
-  leaveLater() {
+  awaitEscape() {
     /** @param {KeyboardEvent} event */
     const leave = (event) => {
       if (event.key === "Escape") this.asked = false;

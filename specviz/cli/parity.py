@@ -127,6 +127,5 @@ def _rates_line(position: int, rates: Rates) -> str:
 def _condition_line(result: ConditionResult) -> str:
     return (
         f"{result.words}: engine {TOKENS.shown(result.engine.tau)}, "
-        f"reference {TOKENS.shown(result.reference.tau)}, difference "
-        f" {result.interval_words}"
+        f"reference {TOKENS.shown(result.reference.tau)}, difference {result.interval_words}"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from specviz.figures.roofline_words import FROM_CACHES, ends_of, from_caches
+from specviz.figures.roofline_words import ABOVE_BANDWIDTH, ends_of, is_above_bandwidth
 from specviz.figures.speedup_words import UNCERTAIN, is_too_wide
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.step_times import step_times
@@ -157,8 +157,8 @@ def bytes_shared(m: Metrics, made: Pass | None) -> str:
 def share_of(made: Pass | None) -> str:
     if made is None or made.share is None:
         return ""
-    caches = f", {FROM_CACHES}" if from_caches(made) else ""
-    return f"of {SIZE.shown(made.bandwidth)}/s{caches}"
+    above = f", {ABOVE_BANDWIDTH}" if is_above_bandwidth(made) else ""
+    return f"of {SIZE.shown(made.bandwidth)}/s{above}"
 
 
 def free_numbers(m: Metrics) -> str:

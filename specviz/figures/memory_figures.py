@@ -64,8 +64,8 @@ MEMORY = (
         "bandwidth, target step",
         "bytes per step / (target step time · memory bandwidth measured by a plain sum)",
         "If the share is well below 100 %, the target alone could be faster here, so the speedup "
-        "is overstated. If it is above 100 %, bytes come from the processor's caches, not from "
-        "memory",
+        "is overstated. If it is above 100 %, bytes come from the processor's caches, or the "
+        "bandwidth was measured on a busy machine",
         lambda found: found.target,
     ),
     _share(

@@ -36,7 +36,7 @@ class Pass:
 
     @property
     def share(self) -> float | None:
-        """The share of the bandwidth. Above 1, bytes come from the processor's caches."""
+        """The share of the bandwidth. It is above 1 if bytes come from the processor's caches."""
         floor = self.floor
         return None if floor is None else floor / self.seconds
 

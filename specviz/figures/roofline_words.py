@@ -5,7 +5,9 @@ from __future__ import annotations
 from specviz.figures.roofline import FREE, FreeGamma, Pass, Roofline
 from specviz.record.numbers import PERCENT, SIZE, STEPS, WHOLE_PERCENT
 
-FROM_CACHES = "read from the processor's caches, or the bandwidth was measured on a busy machine"
+ABOVE_BANDWIDTH = (
+    "read from the processor's caches, or the bandwidth was measured on a busy machine"
+)
 FREE_MARGIN = WHOLE_PERCENT.shown(FREE - 1)
 UNMEASURED = "Memory bandwidth was not measured with these step costs."
 UNCOUNTED = (
@@ -16,7 +18,9 @@ UNCOUNTED = (
 
 def roofline_words(found: Roofline) -> str:
     """Return the shares of the bandwidth and the free γ as sentences."""
-    return " ".join(each for each in (_shares(found), _caches(found), free_words(found)) if each)
+    return " ".join(
+        each for each in (_shares(found), _reason_above(found), free_words(found)) if each
+    )
 
 
 def _shares(found: Roofline) -> str:
@@ -32,14 +36,12 @@ def _shares(found: Roofline) -> str:
     return f"{joined[0].upper()}{joined[1:]}."
 
 
-def _caches(found: Roofline) -> str:
-    cached = [name for name, each in found.known if from_caches(each)]
-    if not cached:
-        return ""
-    return f"Above 100 %: {FROM_CACHES}."
+def _reason_above(found: Roofline) -> str:
+    is_above = any(is_above_bandwidth(each) for _, each in found.known)
+    return f"Above 100 %: {ABOVE_BANDWIDTH}." if is_above else ""
 
 
-def from_caches(made: Pass | None) -> bool:
+def is_above_bandwidth(made: Pass | None) -> bool:
     return made is not None and made.share is not None and made.share > 1
 
 

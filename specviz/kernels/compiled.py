@@ -30,9 +30,10 @@ def compiled_in_order(function: Callable[..., Any]) -> Any:
 
 
 def compiled_apart(function: Callable[..., Any]) -> Any:
-    """Compile a large part of several kernels, which is called, not inlined.
+    """Compile a kernel, or a large part of several kernels that is called, not inlined.
 
-    It may call intrinsics and inlined parts only. Its machine code is then the same in each kernel.
+    Such a part calls intrinsics and inlined parts only, and adds in a fixed order, so its results
+    are the same in each kernel.
     """
     return numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
 

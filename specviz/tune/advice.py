@@ -168,9 +168,8 @@ def _uncertain(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     at = f"at temperature {cell.temperature:g}"
     if cell.low <= 1 <= cell.high:
         most = (
-            f" A round of theirs gives {TOKENS.bare(cell.tau)} tokens, so they are at most "
-            f"{RATIO.bare(cell.tau)} times faster, even if drafting and verifying more than one "
-            "token cost nothing."
+            f" With {TOKENS.bare(cell.tau)} tokens per round, they reach at most "
+            f"{RATIO.bare(cell.tau)} times the speed of the target alone, on any machine."
         )
         return f"Whether speculation pays {at} is {UNCERTAIN}: {best}.{most}"
     pays = "pays" if cell.low > 1 else "does not pay"

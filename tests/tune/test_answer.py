@@ -216,7 +216,7 @@ def test_an_interval_that_is_too_wide_gives_no_numbers(
     assert text.startswith(expected)
     assert "9.00" not in text
     assert "would change" not in text
-    limit = f"at most {cell.tau:.2f} times faster"
+    limit = f"at most {cell.tau:.2f} times the speed of the target alone"
     assert (limit in text) == (low < 1 < high)
 
 

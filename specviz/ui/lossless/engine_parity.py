@@ -12,10 +12,10 @@ from specviz.record.pairs import PairSpec
 from specviz.record.server_run import ServerInfo
 from specviz.record.trace import RunConfig
 from specviz.servers.address import SERVER_KEY
-from specviz.servers.parity_job import ParityJob
 from specviz.tune.parity_values import ConditionResult, ParityReport, parity_verdict
 from specviz.ui.lossless.charts import PositionCurve, positions_chart
 from specviz.ui.lossless.current import parity_of, parity_plan, start_parity
+from specviz.ui.lossless.head_doctor import show_findings
 from specviz.ui.servers.places import choose_place, offer_probe
 from specviz.ui.tune.current import follow
 from specviz.ui.widgets.page_parts import show_chart
@@ -49,7 +49,7 @@ def show_engine_parity(spec: PairSpec, config: RunConfig) -> None:
         if problem := st.session_state.pop("parity_problem", None):
             show_error(problem)
         if job is not None:
-            follow(job, partial(_show_findings, job))
+            follow(job, partial(show_findings, job, _show_report))
 
 
 def _start(spec: PairSpec, config: RunConfig, info: ServerInfo, granted: bool) -> None:
@@ -57,13 +57,6 @@ def _start(spec: PairSpec, config: RunConfig, info: ServerInfo, granted: bool) -
         start_parity(spec, config, info, granted=granted)
     except SpecvizError as problem:
         st.session_state["parity_problem"] = problem
-
-
-def _show_findings(job: ParityJob) -> None:
-    if job.report is not None:
-        _show_report(job.report)
-    elif job.going and job.stage:
-        st.caption(as_text(job.stage))
 
 
 def _show_report(report: ParityReport) -> None:

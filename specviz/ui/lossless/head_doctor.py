@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from specviz.record.numbers import TOKENS
+from specviz.servers.parity_job import ParityJob
 from specviz.tune.doctor import DoctorReport, advice, verdict
 from specviz.tune.doctor_job import DoctorJob
 from specviz.ui.lossless.charts import PositionCurve, positions_chart
@@ -32,12 +34,13 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
             "Examine the head", key="doctor_start", on_click=start, disabled=going, type="primary"
         )
         if job is not None:
-            follow(job, partial(_show_findings, job))
+            follow(job, partial(show_findings, job, _show_report))
 
 
-def _show_findings(job: DoctorJob) -> None:
+def show_findings(job: DoctorJob | ParityJob, show_report: Callable[[Any], object]) -> None:
+    """Draw the report of a job, or what it is doing."""
     if job.report is not None:
-        _show_report(job.report)
+        show_report(job.report)
     elif job.going and job.stage:
         st.caption(as_text(job.stage))
 
