@@ -95,6 +95,9 @@ class Faults:
     sampled: Head | None = None
     target: Pair | None = None  # that writes the text instead
     strangers: int = 0  # tokens of other users, counted with every answer
+    restarts: bool = False  # after its first answer
+    elsewhere: int = 0  # accepted candidates of every answer that no position counts
+    other_drafts: int = 0  # drafted candidates of other users, counted with every answer
     positions: bool = True  # whether accepted is counted by position
     reports: bool = True  # whether an answer reports its steps
     fails: bool = False
@@ -133,6 +136,8 @@ class CountingEngine:
             head = faults.concurrent or head
         said = self.decoder.answer(prompt, body["max_tokens"], temperature, head, faults.target)
         with self.lock:
+            if faults.restarts and self.asked.total() == 2:
+                self.drafts, self.generated, self.accepted_at = 0, -1, [0] * GAMMA
             self.drafts += len(said.accepted)
             self.generated += len(said.token_ids) + faults.strangers
             for place in range(GAMMA):
@@ -143,8 +148,10 @@ class CountingEngine:
         with self.lock:
             values = {
                 "spec_decode_num_drafts": self.drafts,
-                "spec_decode_num_draft_tokens": self.drafts * GAMMA,
-                "spec_decode_num_accepted_tokens": sum(self.accepted_at),
+                "spec_decode_num_draft_tokens": self.drafts * GAMMA
+                + self.faults.other_drafts * self.asked.total(),
+                "spec_decode_num_accepted_tokens": sum(self.accepted_at)
+                + self.faults.elsewhere * self.asked.total(),
                 "generation_tokens": self.generated,
             }
             lines = [f"vllm:{name}_total {value}" for name, value in values.items()]

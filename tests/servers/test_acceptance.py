@@ -78,8 +78,29 @@ def kinds(report: ParityReport) -> list[str]:
     return [each.kind for each in report.findings]
 
 
-def test_an_engine_like_the_reference_has_no_finding(models: Models) -> None:
-    report = report_of(models, Faults(head=models.head), temperature=0.7)
+@pytest.fixture(scope="module")
+def healthy(models: Models) -> EngineMeasurement:
+    return measured(models, Faults(head=models.head), temperature=0.7)
+
+
+def test_our_targets_text_replaces_another(models: Models, healthy: EngineMeasurement) -> None:
+    alone = healthy.samples[0]
+    foreign = tuple(
+        replace(each, texts=tuple(replace(t, token_ids=t.token_ids[::-1]) for t in each.texts))
+        for each in alone.units
+    )
+    first, second = (
+        compared(models, replace(healthy, samples=(replace(alone, units=units),)))[0]
+        for units in (alone.units, foreign)
+    )
+    assert (first.same_text, second.same_text) == (8, 0)
+    assert second.conditions[0].reference == first.conditions[0].reference
+
+
+def test_an_engine_like_the_reference_has_no_finding(
+    models: Models, healthy: EngineMeasurement
+) -> None:
+    (report,) = compared(models, healthy)
     assert kinds(report) == []
     assert not report.lower
     assert parity_verdict(report).startswith("No difference shown")
@@ -169,6 +190,9 @@ def test_two_engines_are_compared(models: Models) -> None:
     [
         ({"strangers": 3}, "answers others, too"),
         ({"strangers": -3}, "counted 29 of the 32 tokens"),
+        ({"restarts": True}, "counters that fell"),
+        ({"elsewhere": 1}, "other candidates by position than in total"),
+        ({"other_drafts": 3}, r"counted \d+ drafted candidates where its answers have \d+"),
         ({"positions": False}, "does not count by position"),
         ({"fails": True}, "answers 500: out of blocks"),
     ],

@@ -13,6 +13,7 @@ from specviz.cli.terminal_text import Painter
 from specviz.cli.tune import render_tune
 from specviz.comparison.plan import parse_lane
 from specviz.errors import ConfigError
+from specviz.record.numbers import UNKNOWN
 from specviz.record.prompts import SuiteItem
 from specviz.theory.along import rounds_along
 from specviz.theory.speed import expected_tokens
@@ -25,7 +26,7 @@ from specviz.tune.answer import (
     matches_of,
 )
 from specviz.tune.given_costs import given_costs
-from specviz.tune.measuring import MeasuredCell
+from specviz.tune.measuring import MeasuredCell, off_by
 from specviz.tune.methods import ShortRun
 from specviz.tune.question import Question
 from specviz.tune.recorded_answer import answer_from_record, answer_to_record
@@ -351,3 +352,16 @@ def test_the_terminal_shows_a_map_only_of_certain_speedups(
     text = render_tune(Painter(colour=False, width=100), with_ends(1.5, low, high), given=False)
     assert ("T 0.7" in text) == has_map
     assert ("★" in text) == has_map
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(1.8, 2.0, "−5.0 %"), (0.2, 9.0, UNKNOWN), (None, None, "−5.0 %")]
+)
+def test_the_error_of_an_uncertain_measurement_is_not_stated(
+    low: float | None, high: float | None, expected: str
+) -> None:
+    measured = MeasuredCell(
+        label="good", gamma=4, temperature=0.7, expected=2.0, speedup=1.9, low=low, high=high,
+        count=6,
+    )  # fmt: skip
+    assert off_by(measured) == expected

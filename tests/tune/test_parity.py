@@ -172,6 +172,15 @@ def test_the_first_position_that_accepts_less_is_named(
     assert all(each.low * each.high > 0 for each in found.findings)
 
 
+def test_intervals_are_corrected_for_the_number_of_comparisons() -> None:
+    alone = sample("alone", changed((-1, 0, 0)))
+    for more, number in (([], 2 + GAMMA), ([sample("repeated", HEALTHY)], 3 + GAMMA)):
+        found = report(alone, *more)
+        low, high = map(math.expm1, alone.difference().interval(0.05 / number))
+        assert found.num_comparisons == number
+        assert (found.conditions[0].low, found.conditions[0].high) == pytest.approx((low, high))
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_condition_is_compared_with_the_one_before(size: int) -> None:
     less = changed((-5, -5, -3))
