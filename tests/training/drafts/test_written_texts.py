@@ -131,7 +131,10 @@ def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None
     assert min(turns) == 1
 
 
-def test_a_target_that_never_ends_a_text_fills_the_length(tmp_path: Path) -> None:
+def test_a_target_that_never_ends_a_text_fills_the_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written_texts, "STATES_OF", 4)
     pair = pair_in("llama")
     pair.eos_ids = frozenset()
     plan = replace(TEXTS, count=16)
@@ -140,6 +143,9 @@ def test_a_target_that_never_ends_a_text_fills_the_length(tmp_path: Path) -> Non
     texts = read_texts(plan, tmp_path)
     assert texts.ended == 0
     assert {len(each.ids) for each in texts.texts} == {plan.longest}
+    places = [(each.file, each.begin) for each in texts.texts]
+    assert places == [(i // 4, i % 4 * plan.longest) for i in range(len(places))]
+    assert places[-1][0] > 0
 
 
 def test_prompts_are_answered_at_two_temperatures(tmp_path: Path) -> None:
