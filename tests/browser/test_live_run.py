@@ -30,8 +30,6 @@ from tests.browser.reading import (
 )
 from tests.browser.time_bounds import Machine
 
-pytestmark = pytest.mark.alone
-
 FIRST_TOKEN_SECONDS = 1.0
 LATE_SECONDS = 0.3
 
@@ -123,6 +121,7 @@ def test_a_run_from_click_to_figures(page: Any) -> None:
     assert figures.speedup_forecast is not None
 
 
+@pytest.mark.alone
 def test_the_first_live_token_has_low_latency(page: Any, machine: Machine) -> None:
     click_run(page)
     took = []
@@ -225,7 +224,7 @@ def test_every_round_of_a_long_run_arrives_once_and_in_order(long_run: dict[str,
     assert long_run["text"].replace("\n", "") == written
 
 
-@pytest.mark.thorough  # every second update is late in some runs: 0.35 or 0.58 s
+@pytest.mark.alone  # every second update is late in some runs: 0.35 or 0.58 s
 def test_a_round_is_on_the_page_soon_after_it_was_decoded(
     long_run: dict[str, Any], stamps: Path, machine: Machine
 ) -> None:

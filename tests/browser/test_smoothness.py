@@ -25,8 +25,6 @@ from tests.browser.reading import (
 )
 from tests.browser.time_bounds import Machine
 
-pytestmark = pytest.mark.alone
-
 FINISHED_FPS = 55
 LIVE_FPS = 45
 LATENCY_SECONDS = 0.3
@@ -93,7 +91,8 @@ def finished(demo: Demo, browser: Any, long_trace: Trace) -> Iterator[Any]:
     context.close()
 
 
-@pytest.mark.parametrize("speed", ["4", pytest.param("1", marks=pytest.mark.thorough)])
+@pytest.mark.alone
+@pytest.mark.parametrize("speed", ["4", "1"])
 def test_a_finished_run_plays_smoothly(
     finished: Any, long_trace: Trace, machine: Machine, speed: str
 ) -> None:
@@ -142,6 +141,7 @@ def live_run(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, A
     context.close()
 
 
+@pytest.mark.alone
 def test_a_live_run_is_smooth(machine: Machine, live_run: dict[str, Any]) -> None:
     rate = live_run["seen"]["frames"] / live_run["seen"]["seconds"]
     print(f"live run at {FED_RATE} rounds a second: {rate:.0f} frames a second (bound {LIVE_FPS})")
@@ -161,6 +161,7 @@ def test_every_round_is_drawn_once_and_in_order(live_run: dict[str, Any]) -> Non
     assert seen["disorder"] == 0
 
 
+@pytest.mark.alone
 def test_a_live_round_has_low_latency(live_run: dict[str, Any], machine: Machine) -> None:
     latency = median(latencies(live_run))
     bound = f"bound {LATENCY_SECONDS} s"

@@ -46,7 +46,6 @@ def wait_for_map(page: Any) -> None:
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
 
 
-@pytest.mark.alone
 def test_from_click_to_map_to_watch(
     server: Server, open_page: Callable[..., Any], machine: Machine
 ) -> None:

@@ -15,8 +15,6 @@ from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import ROUND, click_run, state_of
 from tests.browser.time_bounds import Machine
 
-pytestmark = pytest.mark.alone
-
 REPORT_SECONDS = 2.0
 REPLACED_SECONDS = 6.0
 # Pages with background jobs: the address with settings for a long job, and its button.
