@@ -173,11 +173,12 @@ def _doing(job: TrainingJob) -> str:
 
 
 def _texts(figures: TextFigures) -> str:
+    fresh = "" if figures.stored else "; hidden states do not fit on the disk: steps compute them"
     return (
         f"{figures.texts:,} texts with {figures.tokens:,} tokens of the target; "
         f"{WHOLE_PERCENT.shown(figures.ended)} ended by themselves, "
         f"{WHOLE_PERCENT.shown(figures.repetition)} of the 4-grams are repetitions, the draft can "
-        f"propose {WHOLE_PERCENT.shown(figures.covered)} of the tokens"
+        f"propose {WHOLE_PERCENT.shown(figures.covered)} of the tokens{fresh}"
     )
 
 

@@ -31,6 +31,7 @@ _LICENCE = re.compile(r"\w[\w.+ -]{0,59}")
 _FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*$", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"^(license|license_name):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _MOST = 1 << 16  # characters of a card that are read
+_OPTIONS = ("kind", "vocabulary", "positions", "layers", "steps", "batch", "length", "rate", "seed")
 _UNUSUAL = re.compile(r"[^\w.+/:@ -]")
 
 
@@ -110,7 +111,7 @@ def draft_card(
     return card_of(
         _head(plan, target),
         "## Data\n\n" + _data(plan, texts),
-        "## Training\n\n" + _training(plan, result),
+        "## Training\n\n" + _training(plan, result, target),
         "## Acceptance on held-out texts\n\n" + _acceptance(result),
         "## Licence\n\n" + _licence(target),
         "## Use\n\n" + _use(plan, target, commands),
@@ -127,13 +128,15 @@ def _head(plan: TrainingPlan, target: TargetFacts) -> str:
 
 def _data(plan: TrainingPlan, texts: TextFigures) -> str:
     given = plan.texts.prompts
+    missing = plan.texts.count - texts.texts - texts.repeated
+    unanswered = f"{missing:,} texts ended without an answer and were left out. " if missing else ""
     how = f"as answers to {len(given):,} prompts" if given else "on its own, without prompts"
     return (
         f"The target wrote {texts.texts:,} texts ({texts.tokens:,} tokens) {how}: half of them "
         "greedily, half at temperatures from 0.8 to 1. A text has at most "
         f"{plan.texts.longest:,} tokens. The seed is {plan.texts.seed}. {texts.repeated:,} "
-        "repetitions of another text were left out. A text is held out if the hash of its first "
-        "tokens is low.\n\n"
+        f"repetitions of another text were left out. {unanswered}A text is held out if the hash "
+        "of its first tokens is low.\n\n"
         + table(
             "| | share |\n| --- | ---: |",
             [
@@ -145,7 +148,22 @@ def _data(plan: TrainingPlan, texts: TextFigures) -> str:
     )
 
 
-def _training(plan: TrainingPlan, result: TrainedDraft) -> str:
+def recipe(plan: TrainingPlan, target: str) -> str:
+    """Return the command that makes the draft again; options at their default are left out."""
+    named = {"texts": "count", "longest": "longest", "turns": "turns", "together": "together"}
+    chosen = {option: (plan.texts, name) for option, name in named.items()}
+    chosen |= {name: (plan, name) for name in _OPTIONS}
+    words = [f"python -m specviz train --target {_plain(target)} --out FOLDER"]
+    if plan.texts.prompts:
+        words.append("--suite PROMPTS.jsonl")
+    for option, (values, name) in chosen.items():
+        value = getattr(values, name)
+        if value != getattr(type(values)(), name):
+            words.append(f"--{option} {value}")
+    return " ".join(words)
+
+
+def _training(plan: TrainingPlan, result: TrainedDraft, target: TargetFacts) -> str:
     rows: list[tuple[str, Any]] = [
         ("vocabulary", f"{plan.vocabulary:,} most frequent tokens" if plan.vocabulary else "all"),
         ("positions in the loss", plan.positions),
@@ -161,8 +179,8 @@ def _training(plan: TrainingPlan, result: TrainedDraft) -> str:
         rows[0] = ("layers", plan.layers)
     return (
         "The loss is the cross-entropy with the target's distribution, and later 1 − Σ min(draft, "
-        "target). The weights begin as parts of the target. Made by `python -m specviz train`; the "
-        "same texts, settings and seed give the same weights.\n\n"
+        "target). The weights begin as parts of the target. The same texts, settings and seed give "
+        f"the same weights:\n\n```\n{recipe(plan, target.name)}\n```\n\n"
         + table("| setting | |\n| --- | ---: |", [f"| {name} | {value} |" for name, value in rows])
     )
 

@@ -12,6 +12,7 @@ from specviz.training.drafts.progress import Trained
 
 _MOST = 400  # points of a curve
 LOG = "log.jsonl"
+CURVE = "curve.jsonl"  # beside a draft's weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,13 @@ def logged_curves(folder: Path, planned: int) -> Curves:
         except (KeyError, TypeError, ValueError):  # a line that was cut off
             continue
     return curves
+
+
+def curve_text(curves: Curves) -> str:
+    """Return the evaluations on held-out texts as JSON lines."""
+    names = ("step", "accepted", "agreeing", "expected")
+    rows = ({name: getattr(each, name) for name in names} for each in curves.checks)
+    return "".join(f"{json.dumps(each)}\n" for each in rows)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -3,9 +3,9 @@
 Everything is kept in one folder, and every part goes on where it was interrupted:
 
 * ``plan.json``: the plan and the target, to refuse another;
-* ``texts-*.safetensors``, ``states-*.safetensors``: by batch;
+* ``texts-*.safetensors``, ``hidden-*.safetensors``: by batch;
 * ``checkpoint.pt``, ``best.pt``, ``log.jsonl``: of the training;
-* ``draft/``: the best draft so far.
+* ``draft/``: the best draft so far, with its acceptance over the steps (``curve.jsonl``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from specviz.engine import Pair
 from specviz.errors import TrainingError
 from specviz.store.files import write_file
 from specviz.training.drafts.batched_target import BatchedTarget
+from specviz.training.drafts.curves import CURVE, curve_text, logged_curves
 from specviz.training.drafts.draft import Draft
 from specviz.training.drafts.eagle3 import Eagle3Draft
 from specviz.training.drafts.kept_trainings import PLAN
@@ -32,10 +33,15 @@ from specviz.training.drafts.medusa import MedusaDraft
 from specviz.training.drafts.plan import TrainingPlan
 from specviz.training.drafts.progress import Progress, TextFigures, Trained, TrainedDraft
 from specviz.training.drafts.small import SmallDraft
-from specviz.training.drafts.stored_states import StoredStates, store_states
+from specviz.training.drafts.stored_states import (
+    ComputedStates,
+    StoredStates,
+    fits,
+    store_states,
+)
 from specviz.training.drafts.target_weights import TargetWeights
 from specviz.training.drafts.worth import tokens_per_round
-from specviz.training.drafts.written_texts import WrittenTexts, collect, read_texts
+from specviz.training.drafts.written_texts import Text, WrittenTexts, collect, read_texts
 from specviz.training.loop import TrainingSetup, train
 
 _WARMUP = 20  # steps
@@ -66,6 +72,9 @@ def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Generator[Progr
     yield from collect(pair, target, plan.texts, folder)
     texts = read_texts(plan.texts, folder)
     kept, covered = kept_tokens(texts, plan.vocabulary, weights.vocabulary)
+    torch.manual_seed(plan.seed)
+    draft = make_draft(pair, weights, plan, kept)
+    stored = fits(texts, target, draft.places, folder)
     yield TextFigures(
         texts=len(texts.texts),
         tokens=texts.tokens,
@@ -73,11 +82,17 @@ def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Generator[Progr
         repetition=texts.repetition(),
         repeated=texts.repeated,
         covered=covered,
+        stored=stored,
     )
-    torch.manual_seed(plan.seed)
-    draft = make_draft(pair, weights, plan, kept)
-    yield from store_states(target, texts, draft.places, folder)
-    yield from _learn(draft, plan, texts, folder)
+    if stored:
+        yield from store_states(target, texts, draft.places, folder)
+    training, held_out = (
+        StoredStates(part, folder, plan.length)
+        if stored
+        else ComputedStates(part, folder, plan.length, target, draft.places)
+        for part in _parts(texts)
+    )
+    yield from _learn(draft, plan, training, held_out, folder)
 
 
 def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torch.Tensor) -> Draft:
@@ -148,13 +163,15 @@ def read_places(layers: int) -> tuple[int, int, int]:
     return (low, middle, high) if low < middle < high else (layers - 3, layers - 2, layers - 1)
 
 
-def _learn(
-    draft: Draft, plan: TrainingPlan, texts: WrittenTexts, folder: Path
-) -> Iterator[Progress]:
+def _parts(texts: WrittenTexts) -> tuple[list[Text], list[Text]]:
+    """Return the texts to train on, and the held-out ones of the evaluations."""
     training, held_out = ([texts.texts[i] for i in part] for part in texts.parts)
-    source = StoredStates(training, folder, plan.length)
-    check = StoredStates(held_out[:_EVALUATED], folder, plan.length)
+    return training, held_out[:_EVALUATED]
 
+
+def _learn(
+    draft: Draft, plan: TrainingPlan, source: StoredStates, check: StoredStates, folder: Path
+) -> Iterator[Progress]:
     def loss(step: int, progress: float) -> torch.Tensor:
         window = source.draw(plan.batch, (plan.seed, step))
         later = (progress - plan.overlap_from) / max(1e-9, 1 - plan.overlap_from)
@@ -211,4 +228,5 @@ def _finish(draft: Draft, folder: Path, check: StoredStates, plan: TrainingPlan)
     figures = _figures(_evaluate(check, plan.batch, draft))
     made = folder / "draft"
     draft.write(made)
+    write_file(made / CURVE, curve_text(logged_curves(folder, plan.steps)))
     return TrainedDraft(folder=str(made), step=step, **figures)

@@ -20,6 +20,7 @@ from specviz.training.drafts.plan import TrainingPlan
 
 PLACES = 3  # hidden states that an EAGLE-3 head reads
 _FLOAT32, _HALF = 4, 2  # bytes
+_Q8_0 = 34 / 32  # bytes per weight
 _TOKEN_BYTES = 5  # of a text on disk: the token and whether the target wrote it
 _TOKEN_STATE_BYTES = 8  # log-sum-exp and the likeliest token
 _KEPT_COPIES = 4  # of a draft's weights: those in training, the optimisers' two, the best ones
@@ -81,8 +82,9 @@ def estimate(plan: TrainingPlan, room: BodyRoom, arithmetic: float) -> Estimate 
     speed = _ARITHMETIC_SHARE * arithmetic
     passes = tokens / min(plan.texts.together, plan.texts.count)
     once = 2 * parameters_of(target.shape, target) / speed  # seconds of arithmetic for one token
+    weight_bytes = draft_weight_bytes(plan, room)
     return Estimate(
-        c=size.read * room.itemsize / cost.step_bytes,
+        c=size.read * weight_bytes / cost.step_bytes,
         disk_bytes=round(
             tokens * (_TOKEN_BYTES + states) + size.trained * (_KEPT_COPIES * _FLOAT32 + _HALF)
         ),
@@ -91,6 +93,12 @@ def estimate(plan: TrainingPlan, room: BodyRoom, arithmetic: float) -> Estimate 
         training=plan.tokens * _operations(plan, target, size) / speed,
         draft_bytes=size.trained * _HALF,
     )
+
+
+def draft_weight_bytes(plan: TrainingPlan, room: BodyRoom) -> float:
+    """Return the bytes per weight of the draft as it is loaded beside its target."""
+    beside_quantised = room.target is not None and room.target.bytes_per_weight(NO_BODY) is not None
+    return _Q8_0 if plan.kind == "eagle3" and beside_quantised else room.itemsize
 
 
 def state_bytes(width: int, places: int) -> int:

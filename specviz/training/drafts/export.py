@@ -172,9 +172,12 @@ def read_trained(folder: Path) -> TrainedFolder:
     return TrainedFolder(path=path, head=head, plan=plan)
 
 
-def draft_commands(folder: Path, *, target: str = "") -> tuple[ServingCommand, ...]:
+def draft_commands(
+    folder: Path, *, target: str = "", place: Path | None = None
+) -> tuple[ServingCommand, ...]:
     """Return the commands that serve a draft's folder without a conversion.
 
+    ``place``: the folder as the commands name it; by default its whole path.
     vLLM 0.32 allocates the output of Medusa heads for the whole vocabulary, so it loads no others.
     """
     draft = read_trained(folder)
@@ -182,7 +185,7 @@ def draft_commands(folder: Path, *, target: str = "") -> tuple[ServingCommand, .
         proposed, known = draft.head.draft_vocabulary, draft.head.config.get("vocab_size")
         if proposed is not None and proposed != known:
             return ()
-    name, path, gamma = draft.target(target), draft.path.resolve(), draft.gamma
+    name, path, gamma = draft.target(target), place or draft.path.resolve(), draft.gamma
     method = "draft_model" if draft.kind == "small" else draft.kind
     return (vllm_command(name, path, method, gamma),)
 

@@ -44,6 +44,7 @@ class TextFigures:
     repetition: float  # share of runs of four tokens
     repeated: int  # texts left out
     covered: float  # share of the tokens that the draft can propose
+    stored: bool = True  # whether the hidden states fit on the disk; else each step computes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,8 @@
 """What a draft learns from: the target's hidden states along the texts it wrote.
 
+They are computed once and stored. Where they do not fit on the disk, each step computes those that
+it reads.
+
 For each token: the states that a head reads, the state after the final norm, the logarithm of the
 sum of all exponentiated logits, and the likeliest next token. The target's probabilities of any
 tokens follow from the state and the logarithm, so no logits are stored.
@@ -7,8 +10,9 @@ tokens follow from the state and the logarithm, so no logits are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -18,13 +22,16 @@ import torch
 from specviz.engine.model.step_capabilities import AFTER_NORM
 from specviz.errors import TrainingError
 from specviz.training.drafts.batched_target import BatchedTarget
-from specviz.training.drafts.numbered_files import NumberedFiles, OpenFile
+from specviz.training.drafts.estimate import state_bytes
+from specviz.training.drafts.numbered_files import NumberedFiles
 from specviz.training.drafts.progress import Computing
 from specviz.training.drafts.written_texts import Text, WrittenTexts
 
 _TOGETHER = 8  # texts in one pass
 _ROWS = 512  # tokens whose logits are computed at once
 _HALF_LIMIT = 65504.0
+_VALUES = ("states", "final", "log_sum", "best")  # of each token, as stored
+_SPARE_BYTES = 1 << 30  # left free on the disk, for checkpoints and for others
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -60,6 +67,14 @@ def store_states(
         yield Computing(texts=done, planned=len(texts.texts))
 
 
+def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], folder: Path) -> bool:
+    """Return whether the disk has room for the files of states that are missing."""
+    files = NumberedFiles(folder, "hidden")
+    tokens = sum(len(each.ids) for each in texts.texts if not files.has(each.file))
+    needed = tokens * state_bytes(_width(target), len(places))
+    return needed + _SPARE_BYTES <= shutil.disk_usage(folder).free
+
+
 class StoredStates:
     """Draws batches. Which texts a step reads depends on the seed and the step alone."""
 
@@ -71,7 +86,7 @@ class StoredStates:
                 remedy="Collect more or longer texts.",
             )
         self._texts, self._length = useful, length
-        self._files, self._open = NumberedFiles(folder, "hidden"), dict[int, OpenFile]()
+        self._files = NumberedFiles(folder, "hidden")
         sizes = np.array([int(each.written.sum()) for each in useful], np.float64)
         self._shares = sizes / sizes.sum()
 
@@ -94,37 +109,87 @@ class StoredStates:
         first = int(text.written.nonzero()[0])
         return int(random.integers(0, spare + 1)) if first < self._length else min(spare, first)
 
-    def _window(self, parts: Sequence[tuple[Text, int]]) -> Window:
-        length = max(min(self._length, len(text.ids) - begin) for text, begin in parts)
-        rows = [self._part(text, begin, length) for text, begin in parts]
+    def _window(self, places: Sequence[tuple[Text, int]]) -> Window:
+        length = max(min(self._length, len(text.ids) - begin) for text, begin in places)
+        parts = [
+            _Part(text=text, begin=begin, end=min(len(text.ids), begin + length))
+            for text, begin in places
+        ]
+        rows = [
+            tuple(_padded(each, length) for each in _columns(part, values))
+            for part, values in zip(parts, self._values(parts), strict=True)
+        ]
         names = ("ids", "states", "final", "log_sum", "best", "written")
         columns = [torch.stack(each) for each in zip(*rows, strict=True)]
         return Window(**dict(zip(names, columns, strict=True)))
 
-    def _part(self, text: Text, begin: int, length: int) -> tuple[torch.Tensor, ...]:
-        end = min(len(text.ids), begin + length)
-        file = self._open.get(text.file) or self._files.open(text.file)
-        self._open[text.file] = file
-        states, final, log_sum, best = (
-            file.rows(name, text.begin + begin, text.begin + end)
-            for name in ("states", "final", "log_sum", "best")
-        )
-        after = torch.zeros(end - begin, dtype=torch.bool)
-        known = text.written[begin + 1 : end + 1]
-        after[: len(known)] = known
-        ids = text.ids[begin:end].long()
-        values = (ids, states.float(), final.float(), log_sum, best.long(), after)
-        return tuple(_padded(each, length) for each in values)
+    def _values(self, parts: Sequence[_Part]) -> Iterator[Mapping[str, torch.Tensor]]:
+        """Yield the stored rows of each part."""
+        for each in parts:
+            text = each.text
+            file = self._files.open(text.file)  # if kept open, its pages would fill the memory
+            begin, end = text.begin + each.begin, text.begin + each.end
+            yield {name: file.rows(name, begin, end) for name in _VALUES}
+
+
+class ComputedStates(StoredStates):
+    """The same windows, whose states are computed as they are drawn."""
+
+    def __init__(
+        self,
+        texts: Sequence[Text],
+        folder: Path,
+        length: int,
+        target: BatchedTarget,
+        places: Sequence[int],
+    ) -> None:
+        super().__init__(texts, folder, length)
+        self._target, self._places = target, places
+
+    def _values(self, parts: Sequence[_Part]) -> Iterator[Mapping[str, torch.Tensor]]:
+        texts, size = list[Text](), 0
+        for each in parts:  # a state depends on all tokens before it
+            ids = each.text.ids[: each.end]
+            texts.append(replace(each.text, ids=ids, begin=size))
+            size += len(ids)
+        made = _empty(size, self._target, self._places)
+        _fill(made, texts, self._target, self._places)
+        for each, text in zip(parts, texts, strict=True):
+            rows = slice(text.begin + each.begin, text.begin + each.end)
+            yield {name: made[name][rows] for name in _VALUES}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Part:
+    """Tokens ``begin`` to ``end`` of a text."""
+
+    text: Text
+    begin: int
+    end: int
+
+
+def _columns(part: _Part, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    begin, end = part.begin, part.end
+    after = torch.zeros(end - begin, dtype=torch.bool)
+    known = part.text.written[begin + 1 : end + 1]
+    after[: len(known)] = known
+    ids = part.text.ids[begin:end].long()
+    states, final, log_sum, best = (values[name] for name in _VALUES)
+    return ids, states.float(), final.float(), log_sum, best.long(), after
 
 
 def _empty(size: int, target: BatchedTarget, places: Sequence[int]) -> dict[str, torch.Tensor]:
-    width = int(target.weights.norm.weight.shape[0])
+    width = _width(target)
     return {
         "states": torch.zeros(size, width * len(places), dtype=torch.float16),
         "final": torch.zeros(size, width, dtype=torch.float16),
         "log_sum": torch.zeros(size),
         "best": torch.zeros(size, dtype=torch.int32),
     }
+
+
+def _width(target: BatchedTarget) -> int:
+    return int(target.weights.norm.weight.shape[0])
 
 
 @torch.inference_mode()

@@ -19,7 +19,7 @@ from specviz.measure.background_job import Job, MakerJob, SetAsideError
 from specviz.measure.run_makers import RunMaker
 from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.drafters import first_method
-from specviz.record.pairs import PairSpec
+from specviz.record.pairs import PairSpec, pair_title
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import StepCosts
 from specviz.training.drafts.card import TargetFacts, licence_of, write_draft_card
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 TRAINING = "training"
+_PLACE = Path("FOLDER")  # of a draft, in its card
 _CONTEXT = 256  # tokens before a round, for which costs are given
 _QUIET, _LOOK = 3.0, 0.2  # seconds without other runs before the job goes on, between two looks
 _PACE = 0.1  # weight of the latest step in the mean seconds of a step
@@ -83,8 +84,9 @@ class DraftWork:
                 yield value
 
     def _write_card(self, target: str, figures: TextFigures, result: TrainedDraft) -> None:
-        facts = TargetFacts(name=target, licence=licence_of(self.spec.target_place))
-        commands = draft_commands(Path(result.folder), target=target)
+        name = pair_title(target)  # a card may be published: without this machine's paths
+        facts = TargetFacts(name=name, licence=licence_of(self.spec.target_place))
+        commands = draft_commands(Path(result.folder), target=name, place=_PLACE)
         write_draft_card(self.plan, figures, result, facts, commands)
 
 

@@ -141,11 +141,13 @@ def _show_figures(job: TrainingJob) -> None:
     if found is None:
         return
     repeated = f", {found.repeated:,} repeated texts left out" if found.repeated else ""
+    fresh = " The hidden states do not fit on the disk, so every step computes its own."
     st.caption(
         f":green-badge[measured] {found.texts:,} texts with {found.tokens:,} tokens that the "
         f"target wrote{repeated}; {WHOLE_PERCENT.shown(found.ended)} ended by themselves; "
         f"{WHOLE_PERCENT.shown(found.repetition)} of the 4-grams are repetitions; the draft can "
         f"propose {WHOLE_PERCENT.shown(found.covered)} of the tokens."
+        + ("" if found.stored else fresh)
     )
 
 

@@ -40,17 +40,24 @@ def test_a_card_states_data_settings_and_figures() -> None:
         "# EAGLE-3 head for `maker/target`",
         "227 texts (36,072 tokens) on its own",
         "at most 192 tokens",
-        "The seed is 5. 29 repetitions",
+        "The seed is 5. 29 repetitions of another text were left out. A text is held out",
         "| texts that the target ended itself | 51.1 % |",
         "| tokens that the draft can propose | 95.7 % |",
         "| vocabulary | 2,048 most frequent tokens |",
         "| steps | 300, the best of them 280 |",
         "| seed | 3 |",
+        "python -m specviz train --target maker/target --out FOLDER --texts 256 --longest 192 "
+        "--vocabulary 2048 --steps 300 --seed 3\n",
         "| 1 | 0.631 | 0.617 |",
         "| 2 | 0.595 | 0.593 |",
     ):
         assert part in card, part
     assert card.startswith("---\nlicense: apache-2.0\n")
+
+
+def test_texts_without_an_answer_are_counted() -> None:
+    fewer = draft_card(PLAN, replace(TEXTS, texts=200), RESULT, TARGET)
+    assert "left out. 27 texts ended without an answer and were left out." in fewer
 
 
 def test_prompts_layers_and_whole_vocabularies_are_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from specviz.formats.heads import read_head
 from specviz.record.run_config import RunConfig
 from specviz.training import loop
 from specviz.training.drafts import draft_training, numbered_files
+from specviz.training.drafts.curves import CURVE, LOG
 from specviz.training.drafts.draft_training import (
     kept_tokens,
     make_draft,
@@ -107,6 +109,17 @@ def test_a_reduced_vocabulary_limits_acceptance_to_what_it_covers(tmp_path: Path
     figures = next(each for each in values if isinstance(each, TextFigures))
     assert 0.2 < figures.covered < 0.95
     assert result_of(values).accepted[0] < figures.covered + 0.05
+
+
+def test_the_drafts_folder_has_the_curve_of_its_evaluations(finished: Path) -> None:
+    lines = (finished / "draft" / CURVE).read_text().splitlines()
+    logged = [json.loads(each) for each in (finished / LOG).read_text().splitlines()]
+    evaluated = [each for each in logged if "accepted" in each]
+    assert evaluated
+    assert [json.loads(each) for each in lines] == [
+        {name: row[name] for name in ("step", "accepted", "agreeing", "expected")}
+        for row in evaluated
+    ]
 
 
 def test_training_and_engine_accept_alike(finished: Path) -> None:

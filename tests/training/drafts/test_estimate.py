@@ -85,13 +85,17 @@ def test_fewer_tokens_to_propose_make_a_step_cheaper() -> None:
     assert small.disk_bytes < large.disk_bytes
 
 
-def test_c_of_a_quantised_target_is_larger() -> None:
-    """Its steps read fewer bytes, and those of the draft stay."""
+@pytest.mark.parametrize(
+    ("kind", "draft_bytes"), [("eagle3", 34 / 32), ("medusa", 4), ("small", 4)]
+)
+def test_c_of_a_quantised_target_is_larger(kind: DraftKind, draft_bytes: float) -> None:
+    """Its steps read fewer bytes. An EAGLE head is quantised to Q8_0, other drafts are not."""
     quantised = replace(ROOM, target=replace(LLAMA, quantised=(0.5, 0.5)))
-    one, other = (estimate(COSTLY, each, 1e11) for each in (ROOM, quantised))
+    plan = replace(COSTLY, kind=kind)
+    one, other = (estimate(plan, each, 1e11) for each in (ROOM, quantised))
     assert one is not None
     assert other is not None
-    assert other.c == pytest.approx(8 * one.c)
+    assert other.c == pytest.approx(8 * draft_bytes / 4 * one.c)
 
 
 def test_words_say_cost_space_and_time() -> None:
