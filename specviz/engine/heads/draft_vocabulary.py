@@ -16,7 +16,6 @@ from specviz.engine.heads.eagle_shape import EagleShape
 from specviz.engine.heads.head import TargetParts
 from specviz.engine.heads.tensors import HeadTensors
 from specviz.engine.model.product import Product
-from specviz.engine.model.products import product_of
 from specviz.errors import ModelFileError, PairError
 
 _OUTPUT = "lm_head.weight"
@@ -74,9 +73,9 @@ def read_logits(
     rows = tensors.needed_shape(_OUTPUT)[0] if _OUTPUT in tensors else None
     ids = _target_ids(tensors, rows, shape, target)
     if rows is not None:
-        matrix = product_of(tensors.take(_OUTPUT, rows, shape.width), None)
+        matrix = target.product(tensors.take(_OUTPUT, rows, shape.width), None)
     elif shape.tied and embedding is not None:
-        matrix = product_of(embedding if ids is None else embedding[ids], None)
+        matrix = target.product(embedding if ids is None else embedding[ids], None)
     elif shape.width == target.width:
         matrix = target.output if ids is None else _Chosen(target.output, ids)
     else:

@@ -25,6 +25,7 @@ from specviz.engine.heads.eagle_weights import EagleWeights, WeightsReader
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.tensors import read_head_tensors
 from specviz.engine.model.lean import feed_forward, rotary_table, rotated
+from specviz.engine.model.product import Product
 from specviz.engine.model.step_capabilities import HiddenStates, Offered
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
@@ -60,6 +61,10 @@ class EagleHead(Head):
     @property
     def parameters(self) -> Sequence[torch.Tensor]:
         return self.weights.parameters
+
+    @property
+    def products(self) -> Sequence[Product]:
+        return self.weights.products
 
     @property
     def reads_own_output(self) -> bool:

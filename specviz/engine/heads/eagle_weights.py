@@ -14,7 +14,6 @@ from specviz.engine.heads.head import TargetParts
 from specviz.engine.heads.tensors import HeadTensors
 from specviz.engine.model.lean_weights import Norm
 from specviz.engine.model.product import Product
-from specviz.engine.model.products import product_of
 from specviz.errors import PairError
 
 _NOT_READ = ("rotary_emb.inv_freq", "verifier_lm_head.weight", "verifier_norm.weight")
@@ -58,16 +57,23 @@ class EagleWeights:
         return self.shape.inverse_frequencies.to(self.like.device)
 
     @property
+    def products(self) -> list[Product]:
+        """Return the products with the head's own matrices."""
+        products = [self.fusion, self.logits.own_matrix]
+        for each in self.layers:
+            products += [each.qkv, each.output, each.gate_up, each.down]
+        return [each for each in products if each is not None]
+
+    @property
     def parameters(self) -> list[torch.Tensor]:
         """Return the head's own weights without its embedding."""
         norms = [self.joined_norm, *self.chunk_norms, self.norm]
-        products = [self.fusion, self.logits.own_matrix]
         for each in self.layers:
             norms += [each.input_norm, each.state_norm, each.query_norm, each.key_norm]
             norms.append(each.feed_forward_norm)
-            products += [each.qkv, each.output, each.gate_up, each.down]
+        products = self.products
         weights = [each.weight for each in (*norms, *products) if each is not None]
-        return weights + [each.bias for each in products if each and each.bias is not None]
+        return weights + [each.bias for each in products if each.bias is not None]
 
     @property
     def rope_scale(self) -> float:
@@ -184,15 +190,20 @@ class WeightsReader:
     def _joined(self, rows: dict[str, int], columns: int, *, bias: bool) -> Product:
         """Return one product for several matrices with the same input."""
         bias = bias or any(f"{name}.bias" in self.tensors for name in rows)
-        parts = [self._product(name, columns, count, bias=bias) for name, count in rows.items()]
-        biases = [part.bias for part in parts if part.bias is not None]
-        weight = torch.cat([part.weight for part in parts])
-        return product_of(weight, torch.cat(biases) if biases else None)
+        parts = [self._matrix(name, columns, count, bias=bias) for name, count in rows.items()]
+        biases = [each for _, each in parts if each is not None]
+        weight = torch.cat([each for each, _ in parts])
+        return self.target.product(weight, torch.cat(biases) if biases else None)
 
     def _product(self, name: str, columns: int, rows: int, *, bias: bool) -> Product:
+        return self.target.product(*self._matrix(name, columns, rows, bias=bias))
+
+    def _matrix(
+        self, name: str, columns: int, rows: int, *, bias: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         weight = self.tensors.take(f"{name}.weight", rows, columns)
         take = self.tensors.take if bias else self.tensors.take_optional
-        return product_of(weight, take(f"{name}.bias", rows))
+        return weight, take(f"{name}.bias", rows)
 
     def _head_norm(self, name: str) -> Norm | None:
         read = self._needed_norm if self.shape.query_norms else self._norm

@@ -66,18 +66,42 @@ def acceptance_along(
         depth: positions; fewer for a head with a limit.
     """
     depth = min(depth, head.most_candidates or depth)
-    if isinstance(head, EagleHead):
-        chains = EagleChains(head, text.ids, text.states(head), depth, starts)
-        by_position = chains.logits()
-    else:
-        by_position = _one_by_one(head, text, depth, starts)
     rows = torch.tensor(starts, device=text.probs.device)
     found = list[np.ndarray]()
-    for position, logits in enumerate(by_position):
+    for position, logits in enumerate(_by_position(head, text, depth, starts)):
         target = text.probs[rows + position]
         draft = sampler.probs(logits[:, : target.shape[-1]])
         found.append(torch.minimum(target, draft).sum(-1).double().cpu().numpy())
     return np.stack(found, 1)
+
+
+@torch.inference_mode()
+def divergence_along(
+    original: Head, other: Head, text: ReadText, starts: Sequence[int]
+) -> tuple[float, float]:
+    """Return how far the first candidates of another head differ: mean KL and total variation.
+
+    Both heads propose the same tokens.
+    """
+    old, new = (
+        next(_by_position(each, text, 1, starts))[:, _proposable(each)].double().log_softmax(-1)
+        for each in (original, other)
+    )
+    kl = (old.exp() * (old - new)).sum(-1).mean()
+    return float(kl), float((old.exp() - new.exp()).abs().sum(-1).mean()) / 2
+
+
+def _proposable(head: Head) -> torch.Tensor | slice:
+    return slice(None) if head.proposable is None else head.proposable
+
+
+def _by_position(
+    head: Head, text: ReadText, depth: int, starts: Sequence[int]
+) -> Iterator[torch.Tensor]:
+    """Return the logits `[start, vocabulary]` of each position."""
+    if isinstance(head, EagleHead):
+        return EagleChains(head, text.ids, text.states(head), depth, starts).logits()
+    return _one_by_one(head, text, depth, starts)
 
 
 def _one_by_one(

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from specviz.engine.model.product import Product
+from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import HiddenStates, Missing, Offered, refuse
 
 HeadKind = Literal["eagle", "eagle3", "mtp", "medusa", "dflash"]
@@ -33,6 +35,7 @@ class TargetParts:
     embed: Callable[[torch.Tensor], torch.Tensor]  # token ids [n] to [n, width]
     output: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to logits [n, vocabulary]
     like: torch.Tensor  # any tensor of the head's device and dtype
+    product: Callable[[torch.Tensor, torch.Tensor | None], Product] = product_of
 
 
 class Head(ABC):
@@ -54,6 +57,11 @@ class Head(ABC):
     @abstractmethod
     def parameters(self) -> Sequence[torch.Tensor]:
         """Return the head's own weights that a step reads, all but an embedding."""
+
+    @property
+    def products(self) -> Sequence[Product]:
+        """Return the products that were made by ``target.product``."""
+        return ()
 
     @property
     def reads_own_output(self) -> bool:

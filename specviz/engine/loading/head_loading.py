@@ -10,35 +10,54 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from specviz.engine.decoding.sampling import Sampler
+from specviz.engine.heads.following import ReadText, acceptance_along, divergence_along
 from specviz.engine.heads.head import Head, TargetParts
 from specviz.engine.heads.mtp import find_mtp, open_mtp
 from specviz.engine.heads.opening import open_head
-from specviz.engine.loading.opening import OpenPair
+from specviz.engine.loading.opening import DRAFT, OpenPair
+from specviz.engine.loading.quantising import acceptance_words, change_words, no_kernels
 from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.libraries import loading_errors
+from specviz.engine.model.packed_weights import PackedProduct, is_packed, quantised_product
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.product import Product
+from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
+from specviz.kernels.readiness import packed_ready
 from specviz.record.heads import HeadInfo
-from specviz.record.pairs import Progress, ProgressCallback
+from specviz.record.pairs import QUANTISED, PairSpec, Progress, ProgressCallback
+from specviz.record.prompts import read_presets
+from specviz.record.run_config import RunConfig
 from specviz.record.trace import ModelInfo
+
+_BESIDE_QUANTISED = "q8_0"  # the type of a head's weights if its target's are quantised
+_SAME_PRECISION = (
+    "The weights of {name} are quantised to {kind}, because its target's are quantised, too; "
+    "--draft-weights float keeps them in floating point."
+)
 
 
 def add_head(
     pair: Pair,
     opened: OpenPair,
-    method: str,
+    spec: PairSpec,
     target_files: tuple[Path, ...],
     on_progress: ProgressCallback,
 ) -> None:
     """Load the head and add it to the pair.
 
     Args:
-        method: the draft method that needs the head.
+        spec: names the draft method that needs the head, and the type of its weights.
         target_files: the target's weights, which contain the head if it has no files of its own.
     """
     side = opened.sides[0]
-    parts = target_parts(side.source.name, side.config, pair)
+    kind_of_weights = _type_of_weights(pair, spec)
+    parts = replace(
+        target_parts(side.source.name, side.config, pair), product=_product(kind_of_weights)
+    )
+    original: Head | None = None  # without the requested quantisation
     if opened.head is None:
         with loading_errors(side.source.name, "MTP layers"):
             head, kind = _own_layers(target_files[0].parent, parts), "mtp"
@@ -51,21 +70,86 @@ def add_head(
         pair.stamps |= stamps_of(files)
         with loading_errors(name, "head"):
             head = open_head(facts, parts)
-    _check(head, pair, name, method)
+            if spec.draft_weights in QUANTISED and head.products:
+                original = open_head(facts, replace(parts, product=product_of))
+    _check(head, pair, name, spec.head)
+    quantised = any(isinstance(each, PackedProduct) for each in head.products)
+    if spec.draft_weights in QUANTISED and not quantised:
+        raise PairError(
+            f"The weights of {name} cannot be quantised here.",
+            remedy="Use --draft-weights auto, or an EAGLE head whose matrices have multiples of 32 "
+            "columns.",
+        )
     pair.head = head
     pair.notices += head.notices
+    if original is not None:
+        pair.notices += (_change(pair, original, head, kind_of_weights),)
+    if quantised and spec.draft_weights == "auto":
+        pair.notices += (_SAME_PRECISION.format(name=name, kind=kind_of_weights.upper()),)
     info = ModelInfo(
         name=name,
         family=kind,
-        parameters=sum(each.numel() for each in head.parameters),
-        weights_sha256=weights_sha256(files),
+        parameters=_count(head),
+        weights_sha256=weights_sha256(files, packed=kind_of_weights if quantised else ""),
         step=pair.info.target.step,
         head=HeadInfo(
             places=head.states.places,
             proposable=None if head.proposable is None else len(head.proposable),
         ),
+        weights=kind_of_weights.upper() if quantised else "",
+        weights_option=spec.draft_weights,
     )
     pair.info = replace(pair.info, draft=info)
+
+
+def _type_of_weights(pair: Pair, spec: PairSpec) -> str:
+    """Return the type to quantise a head's matrices to; empty to leave them as stored.
+
+    By default they are quantised if those of the target are: a head in float32 would read about as
+    many bytes as several layers of its target.
+    """
+    if spec.draft_weights == "auto":
+        return _BESIDE_QUANTISED if is_packed(pair.target) else ""
+    if spec.draft_weights not in QUANTISED:
+        return ""
+    if not packed_ready():
+        raise no_kernels(DRAFT)
+    return spec.draft_weights
+
+
+def _product(kind: str) -> Callable[[torch.Tensor, torch.Tensor | None], Product]:
+    if not kind:
+        return product_of
+
+    def made(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+        return quantised_product(weight, bias, kind.upper()) or product_of(weight, bias)
+
+    return made
+
+
+def _change(pair: Pair, original: Head, quantised: Head, kind: str) -> str:
+    """Return a notice with what quantising the head's weights changes."""
+    sampler = Sampler(RunConfig(temperature=1.0))
+    text = read_presets()[0].text
+    ids = [each for each in pair.tokenizer.encode(text) if each < pair.vocabulary]
+    read = ReadText(pair, ids[:1], ids[1:], sampler, quantised.states.places)
+    starts = range(1, len(ids) - 1)
+    kl, distance = divergence_along(original, quantised, read, starts)
+    before, after = (
+        float(acceptance_along(head, read, sampler, 1, starts).mean())
+        for head in (original, quantised)
+    )
+    return (
+        f"The head's weights are quantised to {kind.upper()}. "
+        f"{change_words(len(starts), kl, distance)} {acceptance_words(before, after)}"
+    )
+
+
+def _count(head: Head) -> int:
+    """Return the number of the head's weights, however many bytes they take."""
+    packed = [each for each in head.products if isinstance(each, PackedProduct)]
+    more = sum(each.columns * each.width - each.weight.numel() for each in packed)
+    return sum(each.numel() for each in head.parameters) + more
 
 
 def _own_layers(folder: Path, parts: TargetParts) -> Head:

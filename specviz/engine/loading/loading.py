@@ -26,7 +26,7 @@ from specviz.engine.loading.opening import (
     open_pair,
     quiet_for,
 )
-from specviz.engine.loading.quantising import quantise_models
+from specviz.engine.loading.quantising import no_kernels, quantise_models
 from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.growing import body_info, grow
 from specviz.engine.model.libraries import loading_errors, out_of_memory
@@ -84,7 +84,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     pair.stamps = stamps
     pair.notices = (*opened.notices, *changes, *notices)
     if spec.head:
-        add_head(pair, opened, spec.head, files[TARGET], on_progress)
+        add_head(pair, opened, spec, files[TARGET], on_progress)
     pair.notices += _add_lanes(pair, spec.step, on_progress)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
@@ -101,10 +101,7 @@ def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
     if packed_ready():
         return opened
     if asked := next((side for side in sides if side.quantise), None):
-        raise PairError(
-            "Products with quantised weights do not work on this machine.",
-            remedy=f"Use --{asked.role}-weights auto.",
-        )
+        raise no_kernels(asked.role)
     return replace(opened, sides=tuple(replace(side, packed=False) for side in opened.sides))
 
 

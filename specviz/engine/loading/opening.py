@@ -113,7 +113,7 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
     head = None
     if spec.head and chosen.draft not in (None, OWN_MTP):
         head = open_head_source(chosen.draft, chosen.draft_name or chosen.draft, on_progress)
-    _check_weights(sides, device, dtype)
+    _check_weights(sides, spec, device, dtype)
     shared, notices = _share(sides) if spec.shared_vocabulary else (None, ())
     if shared is None:
         with loading_errors(sides[0].source.name, "vocabulary"):
@@ -167,7 +167,7 @@ def _open_sides(
     if chosen.draft is not None and not spec.head:
         name = chosen.draft_name or chosen.draft
         places.append((DRAFT, chosen.draft, name, spec.draft_body, spec.draft_weights))
-    elif spec.draft_weights != "auto":
+    elif spec.draft_weights != "auto" and not spec.head:
         raise PairError(
             "--draft-weights needs a draft model.",
             remedy="Remove --draft-weights, or choose a draft.",
@@ -215,12 +215,15 @@ def _open_side(role: str, source: Source, body: str, weights: str, *, may_pack: 
     )
 
 
-def _check_weights(sides: tuple[Side, ...], device: torch.device, dtype: torch.dtype) -> None:
+def _check_weights(
+    sides: tuple[Side, ...], spec: PairSpec, device: torch.device, dtype: torch.dtype
+) -> None:
     """Raise PairError for quantised weights where no kernel multiplies with them."""
-    asked = next((side for side in sides if side.quantise), None)
-    if asked is not None and (device.type != "cpu" or dtype != torch.float32):
+    asked = {side.role: side.weights for side in sides} | {DRAFT: spec.draft_weights}
+    role = next((role for role, weights in asked.items() if weights in QUANTISED), None)
+    if role is not None and (device.type != "cpu" or dtype != torch.float32):
         raise PairError(
-            f"--{asked.role}-weights {asked.weights} needs a CPU and the dtype float32.",
+            f"--{role}-weights {asked[role]} needs a CPU and the dtype float32.",
             remedy="Use --device cpu --dtype float32, or leave the weights as they are.",
         )
 

@@ -32,12 +32,15 @@ def quantise_models(
     after = before | {side.role: _logits(opened, side, models[side.role]) for side in sides}
     notices = [_difference(side, before[side.role], after[side.role]) for side in sides]
     if DRAFT in models and opened.shared is None:
-        old, new = (_acceptance(each) for each in (before, after))
-        notices.append(
-            "The expected acceptance at temperature 1 on these tokens changes from "
-            f"{PROBABILITY.bare(old)} to {PROBABILITY.bare(new)}."
-        )
+        notices.append(acceptance_words(*(_acceptance(each) for each in (before, after))))
     return tuple(notices)
+
+
+def no_kernels(role: str) -> PairError:
+    return PairError(
+        "Products with quantised weights do not work on this machine.",
+        remedy=f"Use --{role}-weights auto.",
+    )
 
 
 def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
@@ -79,9 +82,22 @@ def _difference(side: Side, before: torch.Tensor, after: torch.Tensor) -> str:
     kl = float((old.exp() * (old - new)).sum(-1).mean())
     distance = float((old.exp() - new.exp()).abs().sum(-1).mean()) / 2
     return (
-        f"The weights of {side.source.name} are quantised to {side.quantise.upper()}. Over "
-        f"{len(before)} tokens of a preset prompt the mean KL divergence from the original is "
+        f"The weights of {side.source.name} are quantised to {side.quantise.upper()}. "
+        f"{change_words(len(before), kl, distance)}"
+    )
+
+
+def change_words(tokens: int, kl: float, distance: float) -> str:
+    return (
+        f"Over {tokens} tokens of a preset prompt the mean KL divergence from the original is "
         f"{NATS.bare(kl)} nats, the total variation {PROBABILITY.bare(distance)}."
+    )
+
+
+def acceptance_words(before: float, after: float) -> str:
+    return (
+        "The expected acceptance at temperature 1 on these tokens changes from "
+        f"{PROBABILITY.bare(before)} to {PROBABILITY.bare(after)}."
     )
 
 

@@ -83,8 +83,8 @@ def _embedded(name: str) -> Chosen:
     if name == CHAT_PAIR:
         return _chat_model()
     if name in EMBEDDED_HEADS:
-        head = pairs_folder() / DEFAULT_PAIR / EMBEDDED_HEADS[name]
-        target = _embedded(DEFAULT_PAIR)
+        pair, kind = EMBEDDED_HEADS[name]
+        head, target = pairs_folder() / pair / kind, _embedded(pair)
         plain = is_plain(Path(target.target))
         return replace(target, name=name, draft=str(head), draft_name=name, plain=plain)
     folder = pairs_folder()

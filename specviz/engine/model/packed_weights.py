@@ -159,6 +159,30 @@ class PackedProduct(Product):
         return out.view(*row_ids.shape, self.width)
 
 
+def quantised_product(
+    weight: torch.Tensor, bias: torch.Tensor | None, kind: str
+) -> PackedProduct | None:
+    """Return the product with a matrix quantised to ``kind``.
+
+    None if no kernel can read it, or a weight is too large for the type.
+    """
+    if weight.shape[1] % SHORT:
+        return None
+    try:
+        matrix = _quantised(weight, kind)
+    except ValueError:
+        return None
+    return PackedProduct.of((matrix,), None if bias is None else bias.float())
+
+
+def _quantised(weight: torch.Tensor, kind: str) -> PackedMatrix:
+    import gguf
+
+    with np.errstate(over="ignore"):  # a scale too large for half precision is refused below
+        raw = gguf.quants.quantize(weight.float().numpy(), gguf.GGMLQuantizationType[kind])
+    return PackedMatrix.of_blocks(kind, raw, weight.shape[1])
+
+
 class PackedLinear(nn.Module):
     """A linear layer with a packed matrix."""
 
@@ -246,8 +270,6 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
         kind: One of ``record.pairs.QUANTISED``, in upper case.
         report: Called with the bytes done so far and the total.
     """
-    import gguf
-
     sizes = {
         name: int(module.weight.nbytes)
         for name, module in model.named_modules()
@@ -258,8 +280,7 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
         weight = model.get_submodule(name).weight
         place = address(weight)
         if place not in made:
-            raw = gguf.quants.quantize(weight.float().numpy(), gguf.GGMLQuantizationType[kind])
-            made[place] = PackedMatrix.of_blocks(kind, raw, weight.shape[1])
+            made[place] = _quantised(weight, kind)
         _put(model, {f"{name}.weight": made[place]})
         done += size
         report(done, sum(sizes.values()))

@@ -29,6 +29,7 @@ from specviz.record.pairs import (
     KnownPair,
     PairSpec,
     chat_file,
+    embedded_pairs,
     known_pairs,
     weight_words,
 )
@@ -57,6 +58,7 @@ _FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets
 _EMBEDDED_MODELS = tuple(
     sorted((DEFAULT_PAIR, *EMBEDDED_HEADS, CHAT_PAIR), key=lambda name: name != _FIRST)
 )  # the first is chosen
+_HEAD_TARGETS = {DEFAULT_PAIR: "The same target", CHAT_PAIR: "The chat model"}
 _HEAD_NAMES = {"eagle3": "an EAGLE-3 head", "medusa": "Medusa heads"}
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -93,7 +95,7 @@ def _shown_models() -> PairSpec | None:
     if source == _EMBEDDED:
         chosen = _shown_embedded()
         name = None if chosen == DEFAULT_PAIR else chosen
-        weights = _shown_weights(has_draft=name is None)
+        weights = _shown_weights(has_draft=name != CHAT_PAIR)
         device = "cpu" if {*weights.values()} & {*QUANTISED} else "auto"  # kernels need a CPU
         return PairSpec(name=name, device=device, **weights)
     places = _shown_places(source)
@@ -103,8 +105,8 @@ def _shown_models() -> PairSpec | None:
     shares = bool(draft) and _shares_vocabulary(source)
     spec = replace(_options(has_draft=bool(draft)), target=target, draft=draft or None)
     spec = spec if refusal_of(spec) else with_head(spec)  # it opens the draft's files
-    if spec.head:  # a head reads the target's tokens, and its weights stay as they are
-        return replace(spec, draft_weights="auto")
+    if spec.head:  # it reads the target's tokens
+        return spec
     return replace(spec, shared_vocabulary=shares)
 
 
@@ -140,12 +142,14 @@ def _shown_embedded() -> str:
 def _embedded_captions() -> dict[str, str]:
     """Return what each embedded model that is installed is."""
     captions = {
-        name: f"The same target with {_HEAD_NAMES[kind]}" for name, kind in EMBEDDED_HEADS.items()
+        name: f"{_HEAD_TARGETS[pair]} with {_HEAD_NAMES[kind]}"
+        for name, (pair, kind) in EMBEDDED_HEADS.items()
     }
     captions[DEFAULT_PAIR] = "Target and draft, trained on short stories"
     if (path := chat_file()) is not None:
         captions[CHAT_PAIR] = f"Chat model without a draft{_chat_size(path)}"
-    return {name: captions[name] for name in _EMBEDDED_MODELS if name in captions}
+    here = embedded_pairs()
+    return {name: captions[name] for name in _EMBEDDED_MODELS if name in here}
 
 
 def _shares_vocabulary(source: str) -> bool:
@@ -255,7 +259,7 @@ def _choose_weights() -> None:
     if models is None:
         return
     with st.container(horizontal=True):
-        for role in ("target", "draft") if models.has_draft else ("target",):
+        for role in ("target", "draft") if models.draft_kind else ("target",):
             key = f"{role}_weights"
             st.session_state[key] = kind = _value(key, WEIGHTS)
             _link_weights(key, kind)
@@ -264,7 +268,8 @@ def _choose_weights() -> None:
                 help="Quantised weights need less memory and time per step, once they are loaded, "
                      "and change the output a little. A GGUF file's own weights stay quantised on "
                      "a CPU where possible; others need a CPU and float32. After loading, a note "
-                     "gives the difference from the original.",
+                     "gives the difference from the original. An EAGLE head of a quantised "
+                     "target is quantised to Q8_0 unless another type is chosen.",
             )  # fmt: skip
 
 
