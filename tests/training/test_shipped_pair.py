@@ -7,18 +7,22 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from specviz import ASSETS
-from specviz.engine import load_pair
+from specviz.engine import decode_plainly, load_pair, speculate
+from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.fingerprint import weights_sha256
 from specviz.figures.agreement import agreement
 from specviz.figures.metrics import metrics
-from specviz.record.pairs import PairSpec
+from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace
 from specviz.training.shipping import SHIPPED
 
 ROLES = ("target", "draft")
+HEAD_FOLDER = ASSETS / "pairs" / CHAT_PAIR / "eagle3"
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +109,29 @@ def test_loading_takes_under_a_second() -> None:
 
 def test_the_embedded_pair_is_the_default() -> None:
     assert load_pair(PairSpec(threads=1)).name == "tinystories"
+
+
+def test_the_chat_models_head_has_its_recipe_and_its_curve() -> None:
+    files = {each.name: each for each in HEAD_FOLDER.iterdir()}
+    assert sum(each.stat().st_size for each in files.values()) < 25_000_000
+    weights = load_file(files["model.safetensors"])
+    assert {each.dtype for each in weights.values() if each.is_floating_point()} == {torch.float16}
+    config = json.loads(files["config.json"].read_text())
+    assert config["target_model"] == CHAT_PAIR  # no place on another machine
+    card = files["README.md"].read_text()
+    assert f"python -m specviz train --target {CHAT_PAIR} --out FOLDER --texts " in card
+    assert "license: apache-2.0" in card
+    last = json.loads(files["curve.jsonl"].read_text().splitlines()[-1])
+    for number, pair in enumerate(zip(last["accepted"], last["agreeing"], strict=True), 1):
+        assert "| {} | {:.3f} | {:.3f} |".format(number, *pair) in card
+
+
+@pytest.mark.skipif(chat_file() is None, reason="the chat model is not installed")
+def test_the_chat_models_head_drafts_for_it() -> None:
+    pair = load_pair(PairSpec(name=CHAT_HEAD, threads=1, device="cpu"))
+    settings = RunConfig(drafter="eagle", gamma=3, temperature=0.0, max_new_tokens=48)
+    prompt = encode_prompt(pair, "List three colours, and say what each is used for.", chat=True)
+    rounds = list(speculate(pair, prompt, settings))
+    tokens = tuple(token for each in rounds for token in each.emitted)
+    assert tokens[:48] == tuple(decode_plainly(pair, prompt, settings))
+    assert len(rounds) < 0.75 * len(tokens)

@@ -18,7 +18,7 @@ from specviz.figures.metrics import metrics
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
 from specviz.record.numbers import MILLISECONDS
-from specviz.record.pairs import PairSpec
+from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file
 from specviz.record.trace import RunConfig
 from specviz.ui.watch.first_body import FIRST_BODY
 from specviz.ui.widgets.body_boxes import BODY_LABELS
@@ -186,6 +186,16 @@ def test_the_default_body_depends_on_the_machine(
     assert app.select_slider(key=key).value == body
     assert (offered.target_body if offered else NO_BODY) == body
     assert app.query_params.get("target_body") == (None if offered else NO_BODY)
+
+
+@pytest.mark.usefixtures("by_the_machine")
+@pytest.mark.skipif(chat_file() is None, reason="the chat model is not installed")
+@pytest.mark.parametrize("model", [CHAT_PAIR, CHAT_HEAD])
+def test_the_chat_model_keeps_its_size(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    answer_with(monkeypatch, LAPTOP)
+    app = opened(embedded=model)
+    assert app.session_state["first body"].offered is None
+    assert app.query_params["target_body"] == NO_BODY
 
 
 @pytest.mark.usefixtures("by_the_machine")

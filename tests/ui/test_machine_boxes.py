@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
 from specviz.local_models.local_model import ModelFacts
+from specviz.record import pairs
 from specviz.record.numbers import SIZE
-from specviz.record.pairs import CHAT_PAIR, PairSpec
+from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec
 from specviz.store import Library
 from specviz.store.saving import save_run
 from specviz.ui.access import the_access
@@ -204,12 +205,13 @@ def test_the_drafters_with_and_without_a_draft_are_chosen_apart() -> None:
 def test_the_chat_model_is_offered_where_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_boxes, "chat_file", lambda: None)
+    installed: list[Path | None] = [None]
+    for module in (pair_boxes, pairs):
+        monkeypatch.setattr(module, "chat_file", lambda: installed[0])
     app = page_of("tune", embedded=CHAT_PAIR)
     assert "make chat" in words(app)
     assert pair_of(app) == PairSpec()
-    path = tiny_gguf(tmp_path / "model.gguf", tokens=40)
-    monkeypatch.setattr(pair_boxes, "chat_file", lambda: path)
+    installed[0] = path = tiny_gguf(tmp_path / "model.gguf", tokens=40)
     app = opened()
     assert app.radio(key="embedded").value == "tinystories"
     captions = app.radio(key="embedded").proto.captions
@@ -221,6 +223,10 @@ def test_the_chat_model_is_offered_where_it_is_installed(
     assert app.button(key="run").label == "Load the chat model and run"
     assert app.toggle(key="chat").value
     assert app.selectbox(key="drafter_alone").value == "prompt-lookup"
+    sound(app.radio(key="embedded").set_value(CHAT_HEAD).run())
+    assert app.button(key="run").label == "Load the chat model with its head and run"
+    assert app.toggle(key="chat").value
+    assert app.selectbox(key="draft_weights").value == "auto"
 
 
 def pair_of(app: AppTest) -> PairSpec:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.errors import ConfigError
 from specviz.measure.background_job import Job
-from specviz.record.pairs import CHAT_PAIR, DEFAULT_PAIR, OWN_MTP, PairSpec
+from specviz.record.pairs import OWN_MTP, PairSpec
 from specviz.training.drafts.plan import TrainingPlan
 from specviz.training.drafts.training_job import TRAINING, DraftWork, OtherWork, TrainingJob
 from specviz.ui.session.background_jobs import (
@@ -47,7 +47,7 @@ def target_of(spec: PairSpec) -> PairSpec:
 def target_name(spec: PairSpec) -> str:
     """Return the last part of the target's name, for the name of a folder."""
     if spec.embedded:
-        return spec.name if spec.name == CHAT_PAIR else DEFAULT_PAIR
+        return spec.embedded_target
     name = re.split(r"[/\\]", (spec.target or "").rstrip("/\\"))[-1]
     return re.sub(r"[^\w.-]", "-", name.removesuffix(".gguf"))[:40] or "target"
 

@@ -17,7 +17,7 @@ from specviz.errors import ConfigError, SpecvizError
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.body_costs import default_body
 from specviz.record.conversations import TypedPrompt
-from specviz.record.pairs import PairSpec
+from specviz.record.pairs import CHAT_PAIR, PairSpec
 from specviz.ui.session.body_rooms import body_room, found_room
 from specviz.ui.widgets.pair_boxes import bodies_are_chosen, set_bodies, shown_pair
 from specviz.ui.widgets.pair_panel import use_pair
@@ -88,7 +88,7 @@ class FirstBody:
 
     def _offer(self, worker: Worker, status: PairStatus) -> None:
         pair = shown_pair()
-        is_small = pair is not None and pair.embedded and bool(pair.draft_kind)
+        is_small = pair is not None and pair.embedded and pair.embedded_target != CHAT_PAIR
         body = self._body(worker, status, pair) if pair and is_small else NO_BODY
         if body is None:
             return  # not known yet

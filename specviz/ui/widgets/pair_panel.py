@@ -72,7 +72,7 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     if spec in known:
         return known[spec]
     if spec.target is None:
-        return spec.name == CHAT_PAIR
+        return spec.embedded_target == CHAT_PAIR
     model = found_model(spec.target)
     if model is not None:
         return model.facts.chat
@@ -173,10 +173,10 @@ def _load(worker: Worker, wanted: PairSpec) -> None:
 def _short(spec: PairSpec) -> str:
     if spec.has_bodies:
         return "the simulated size"
-    if spec.name == CHAT_PAIR:
-        return "the chat model"
     if spec.embedded:
-        return "the embedded target with its head" if spec.head else "the embedded pair"
+        is_chat = spec.embedded_target == CHAT_PAIR
+        words = "the chat model" if is_chat else "the embedded target"
+        return f"{words} with its head" if spec.head else words if is_chat else "the embedded pair"
     return "this pair" if spec.has_draft else "this model"
 
 
