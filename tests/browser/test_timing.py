@@ -33,6 +33,7 @@ def width_of(sentence: str) -> float:
     return float(ends[-1][1]) / max(float(ends[-1][0]), 0.01) if ends else math.inf
 
 
+@pytest.mark.alone
 def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
     fresh: Server, open_page: Callable[..., Any], machine: Machine
 ) -> None:

@@ -46,9 +46,8 @@ def wait_for_map(page: Any) -> None:
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
 
 
-def test_from_click_to_map_to_watch(
-    server: Server, open_page: Callable[..., Any], machine: Machine
-) -> None:
+@pytest.mark.alone  # on a busy machine, the answer may be too uncertain for a map
+def test_from_click_to_map(server: Server, open_page: Callable[..., Any], machine: Machine) -> None:
     page = open_page(server.url)
     wait_for_pair(page)
     page.goto(tune_url(server))
@@ -66,6 +65,13 @@ def test_from_click_to_map_to_watch(
     seconds = ", ".join(f"{each:.2f}" for each in durations)
     print(f"from click to map in {seconds} s (bound {ANSWER_SECONDS})")
     assert min(durations) < machine.allowed(ANSWER_SECONDS)
+
+
+def test_a_cell_of_the_map_opens_in_watch(server: Server, open_page: Callable[..., Any]) -> None:
+    """The map of the recorded example, which does not depend on this machine."""
+    page = open_page(tune_url(server))
+    page.get_by_text("Recorded example").wait_for()
+    page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
     at_rest(page)
     page.get_by_text("draft model", exact=True).first.click()
     at_rest(page)
