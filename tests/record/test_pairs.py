@@ -7,7 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from specviz.record.pairs import KnownPair, ModelCheck, PairCheck, PairSpec, known_pairs
+from specviz.record.pairs import (
+    CHAT_HEAD,
+    CHAT_PAIR,
+    KnownPair,
+    ModelCheck,
+    PairCheck,
+    PairSpec,
+    default_gamma,
+    known_pairs,
+)
 
 FAMILIES = {"Qwen2.5", "Qwen3", "Llama 3", "Gemma 2", "Gemma 3", "Pythia", "GPT-2", "SmolLM2"}
 
@@ -108,3 +117,21 @@ def test_known_pairs_are_sorted_by_family_and_size() -> None:
     assert changes == len(FAMILIES) - 1
     for one, other in pairwise(known):
         assert one.family != other.family or sizes(one) <= sizes(other)
+
+
+@pytest.mark.parametrize(
+    ("spec", "gamma"),
+    [
+        (PairSpec(), 2), (PairSpec(name="tinystories-eagle3"), 2), (PairSpec(target_body="90M"), 5),
+        (PairSpec(name=CHAT_PAIR), 5), (PairSpec(name=CHAT_HEAD), 3), (PairSpec(target="a/b"), 5),
+    ],
+)  # fmt: skip
+def test_a_pair_without_a_chosen_gamma_has_its_own(spec: PairSpec, gamma: int) -> None:
+    assert default_gamma(spec) == gamma
+
+
+def test_the_chat_models_head_has_the_chat_model_as_its_target() -> None:
+    spec, alone = PairSpec(name=CHAT_HEAD), PairSpec(name=CHAT_PAIR)
+    assert spec.target_place == alone.target_place
+    assert (spec.draft_kind, alone.draft_kind) == ("eagle", "")
+    assert str(spec.draft_place).endswith(f"{CHAT_PAIR}/eagle3")

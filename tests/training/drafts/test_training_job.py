@@ -106,6 +106,19 @@ def test_a_paused_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert [each.step for each in second.curves.losses] == list(range(1, 13))
 
 
+def test_a_card_names_no_place_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tiny_target().info
+    there = replace(info, target=replace(info.target, name="/home/someone/models/tiny.gguf"))
+    monkeypatch.setattr(tiny_target(), "info", there)
+    job_in(tmp_path).carry_out()
+    card = (tmp_path / "draft" / "README.md").read_text()
+    assert "--target tiny.gguf --out FOLDER" in card
+    assert "someone" not in card
+    assert str(tmp_path) not in card
+
+
 def test_finishing_early_keeps_the_draft(tmp_path: Path) -> None:
     job = job_in(tmp_path)
     at_step(job, 4, job.finish)
