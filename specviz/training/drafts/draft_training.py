@@ -36,6 +36,7 @@ from specviz.training.drafts.small import SmallDraft
 from specviz.training.drafts.stored_states import (
     ComputedStates,
     StoredStates,
+    Windows,
     fits,
     store_states,
 )
@@ -87,9 +88,9 @@ def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Generator[Progr
     if stored:
         yield from store_states(target, texts, draft.places, folder)
     training, held_out = (
-        StoredStates(part, folder, plan.length)
+        StoredStates(part, plan.length, folder)
         if stored
-        else ComputedStates(part, folder, plan.length, target, draft.places)
+        else ComputedStates(part, plan.length, target, draft.places)
         for part in _parts(texts)
     )
     yield from _learn(draft, plan, training, held_out, folder)
@@ -170,7 +171,7 @@ def _parts(texts: WrittenTexts) -> tuple[list[Text], list[Text]]:
 
 
 def _learn(
-    draft: Draft, plan: TrainingPlan, source: StoredStates, check: StoredStates, folder: Path
+    draft: Draft, plan: TrainingPlan, source: Windows, check: Windows, folder: Path
 ) -> Iterator[Progress]:
     def loss(step: int, progress: float) -> torch.Tensor:
         window = source.draw(plan.batch, (plan.seed, step))
@@ -201,7 +202,7 @@ def _figures(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _evaluate(check: StoredStates, batch: int, draft: nn.Module) -> dict[str, Any]:
+def _evaluate(check: Windows, batch: int, draft: nn.Module) -> dict[str, Any]:
     assert isinstance(draft, Draft)
     draft.eval()
     found: list[Learned] = [draft.learn(window, 0.0) for window in check.all(batch)]
@@ -217,7 +218,7 @@ def _evaluate(check: StoredStates, batch: int, draft: nn.Module) -> dict[str, An
     }
 
 
-def _finish(draft: Draft, folder: Path, check: StoredStates, plan: TrainingPlan) -> TrainedDraft:
+def _finish(draft: Draft, folder: Path, check: Windows, plan: TrainingPlan) -> TrainedDraft:
     """Write the best draft as a folder that loads as any other head."""
     saved = folder / "best.pt"
     step = plan.steps

@@ -11,6 +11,7 @@ tokens follow from the state and the logarithm, so no logits are stored.
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -75,10 +76,10 @@ def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], fold
     return needed + _SPARE_BYTES <= shutil.disk_usage(folder).free
 
 
-class StoredStates:
+class Windows(ABC):
     """Draws batches. Which texts a step reads depends on the seed and the step alone."""
 
-    def __init__(self, texts: Sequence[Text], folder: Path, length: int) -> None:
+    def __init__(self, texts: Sequence[Text], length: int) -> None:
         useful = [each for each in texts if len(each.ids) > 2 and each.written.any()]
         if not useful:
             raise TrainingError(
@@ -86,7 +87,6 @@ class StoredStates:
                 remedy="Collect more or longer texts.",
             )
         self._texts, self._length = useful, length
-        self._files = NumberedFiles(folder, "hidden")
         sizes = np.array([int(each.written.sum()) for each in useful], np.float64)
         self._shares = sizes / sizes.sum()
 
@@ -123,8 +123,19 @@ class StoredStates:
         columns = [torch.stack(each) for each in zip(*rows, strict=True)]
         return Window(**dict(zip(names, columns, strict=True)))
 
+    @abstractmethod
     def _values(self, parts: Sequence[_Part]) -> Iterator[Mapping[str, torch.Tensor]]:
-        """Yield the stored rows of each part."""
+        """Yield the rows of ``_VALUES`` of each part."""
+
+
+class StoredStates(Windows):
+    """Reads the states from the files that ``store_states`` writes."""
+
+    def __init__(self, texts: Sequence[Text], length: int, folder: Path) -> None:
+        super().__init__(texts, length)
+        self._files = NumberedFiles(folder, "hidden")
+
+    def _values(self, parts: Sequence[_Part]) -> Iterator[Mapping[str, torch.Tensor]]:
         for each in parts:
             text = each.text
             file = self._files.open(text.file)  # if kept open, its pages would fill the memory
@@ -132,18 +143,13 @@ class StoredStates:
             yield {name: file.rows(name, begin, end) for name in _VALUES}
 
 
-class ComputedStates(StoredStates):
-    """The same windows, whose states are computed as they are drawn."""
+class ComputedStates(Windows):
+    """Computes the states of each window as it is drawn."""
 
     def __init__(
-        self,
-        texts: Sequence[Text],
-        folder: Path,
-        length: int,
-        target: BatchedTarget,
-        places: Sequence[int],
+        self, texts: Sequence[Text], length: int, target: BatchedTarget, places: Sequence[int]
     ) -> None:
-        super().__init__(texts, folder, length)
+        super().__init__(texts, length)
         self._target, self._places = target, places
 
     def _values(self, parts: Sequence[_Part]) -> Iterator[Mapping[str, torch.Tensor]]:

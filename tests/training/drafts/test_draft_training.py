@@ -131,7 +131,7 @@ def test_training_and_engine_accept_alike(finished: Path) -> None:
     draft = make_draft(pair, target, PLAN, kept)
     draft.load_state_dict(torch.load(finished / "best.pt", weights_only=True)["model"])
     text = max(texts.texts, key=lambda each: len(each.ids))
-    window = next(StoredStates([text], finished, len(text.ids)).all(1))
+    window = next(StoredStates([text], len(text.ids), finished).all(1))
     with torch.no_grad():
         found = draft.learn(window, 0.0)
     facts = read_head(finished / "draft")

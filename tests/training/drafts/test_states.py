@@ -43,8 +43,8 @@ def test_computed_windows_equal_stored_ones(tmp_path: Path) -> None:
     list(train_draft(pair, replace(PLAN, steps=1), tmp_path))
     texts = read_texts(TEXTS, tmp_path).texts
     target = BatchedTarget(TargetWeights.of(pair).lean, VOCABULARY, TEXTS.longest)
-    stored = StoredStates(texts, tmp_path, 12)
-    computed = ComputedStates(texts, tmp_path, 12, target, PLACES)
+    stored = StoredStates(texts, 12, tmp_path)
+    computed = ComputedStates(texts, 12, target, PLACES)
     windows = [[each.draw(5, (3, step)) for step in range(6)] for each in (computed, stored)]
     windows[0] += computed.all(5)
     windows[1] += stored.all(5)
