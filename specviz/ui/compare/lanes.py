@@ -33,7 +33,7 @@ from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
-from specviz.record.pairs import PairSpec, embedded_pairs, known_pairs
+from specviz.record.pairs import PairSpec, installed_pairs, known_pairs
 from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
@@ -297,7 +297,7 @@ def _printable(text: str) -> str:
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
     own = card.first.spec.without_bodies
-    embedded = [PairSpec(), *(PairSpec(name=name) for name in embedded_pairs()[1:])]
+    embedded = [PairSpec(), *(PairSpec(name=name) for name in installed_pairs()[1:])]
     options = list(dict.fromkeys([*embedded, spec.without_bodies, own, *known]))
     pair = st.selectbox(
         "Pair", options, options.index(own), key=card.key("pair"),

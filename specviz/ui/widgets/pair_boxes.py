@@ -24,12 +24,13 @@ from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
     EMBEDDED_HEADS,
+    EMBEDDED_PAIRS,
     QUANTISED,
     WEIGHTS,
     KnownPair,
     PairSpec,
     chat_file,
-    embedded_pairs,
+    installed_pairs,
     known_pairs,
     weight_words,
 )
@@ -55,9 +56,7 @@ _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
     "Local",
 )  # also values in the link
 _FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets the chat model
-_EMBEDDED_MODELS = tuple(
-    sorted((DEFAULT_PAIR, *EMBEDDED_HEADS, CHAT_PAIR), key=lambda name: name != _FIRST)
-)  # the first is chosen
+_EMBEDDED_MODELS = (*sorted(EMBEDDED_PAIRS, key=lambda name: name != _FIRST),)  # first: chosen
 _HEAD_TARGETS = {DEFAULT_PAIR: "The same target", CHAT_PAIR: "The chat model"}
 _HEAD_NAMES = {"eagle3": "an EAGLE-3 head", "medusa": "Medusa heads"}
 _DEVICES = ("auto", "cpu", "cuda")
@@ -148,7 +147,7 @@ def _embedded_captions() -> dict[str, str]:
     captions[DEFAULT_PAIR] = "Target and draft, trained on short stories"
     if (path := chat_file()) is not None:
         captions[CHAT_PAIR] = f"Chat model without a draft{_chat_size(path)}"
-    here = embedded_pairs()
+    here = installed_pairs()
     return {name: captions[name] for name in _EMBEDDED_MODELS if name in here}
 
 
