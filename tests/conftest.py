@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import settings
 
 
 def pytest_configure() -> None:
+    gc.set_threshold(10_000, 20, 1_000)
     kept = Path(__file__).parent.parent / ".pytest_cache" / "kernels"
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
     os.environ.setdefault("SPECVIZ_FIRST_BODY", "none")
@@ -24,10 +26,21 @@ def pytest_configure() -> None:
     settings.load_profile("specviz")
 
 
-def pytest_collection_finish() -> None:
-    """Exclude everything loaded so far from garbage collection: each timed run makes a full one."""
+def _collect_garbage() -> None:
+    """Collect garbage, and exclude everything in use from later collections."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    _collect_garbage()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collections_between_modules() -> Iterator[None]:
+    """Collect garbage after each module; automatic full collections would take much longer."""
+    yield
+    _collect_garbage()
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def costs_of_run(
         context=fmean(entry.context_length for entry in timed),
         step=math.exp(log_step),
         phases=tuple(phases),
+        others=baseline.conditions.others if baseline and baseline.conditions else None,
     )
 
 
@@ -99,6 +100,7 @@ def fitted_costs(
     if not usable:
         return table
     fit = _Fit(usable, table)
+    others = [run.others for run in usable if run.others is not None]
     made = fit.trees(trees) if trees is not None else fit.chains()
     return replace(
         made,
@@ -107,6 +109,7 @@ def fitted_costs(
         table=table is not None,
         drift=0.0,
         samples=None,
+        others=median(others) if others else None,
         **fit.overhead(),
     )
 

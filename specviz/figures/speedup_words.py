@@ -13,6 +13,7 @@ import math
 from specviz.figures.metrics import Metrics
 from specviz.figures.timing import AIM
 from specviz.record.numbers import PERCENT, RATIO, STEPS, TOKENS, times
+from specviz.record.step_costs import BUSY
 from specviz.record.trace import Conditions, Trace
 
 WIDE = 1.35  # high over low: from here on the interval is shown without the value
@@ -21,7 +22,6 @@ TOO_NOISY = "timing too noisy"
 UNCERTAIN = "too uncertain"  # of a computed speedup
 _APART = 1.1  # ratio of the nearer ends of far intervals; step costs are accurate to about 8 %
 _EVEN = 1.05  # an interval within this factor of 1 counts as no difference
-_BUSY = 0.15  # other processes' share of the processors' time, reported from here on
 _SLOW_CLOCK = 0.75
 WHERE = "on this text, on this machine"
 
@@ -176,7 +176,7 @@ def disturbance(seen: Conditions | None) -> str:
     if seen is None:
         return ""
     found: list[str] = []
-    if seen.others is not None and seen.others >= _BUSY:
+    if seen.others is not None and seen.others >= BUSY:
         share = PERCENT.shown(seen.others)
         found.append(f"other processes used {share} of the processors' time")
     if seen.clock is not None and seen.clock < _SLOW_CLOCK:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specviz.record.numbers import PERCENT, counted
-from specviz.record.trace import StepCosts
+from specviz.record.step_costs import NOISE_LIMIT, StepCosts
 
 
 def step_cost_warning(costs: StepCosts | None) -> str | None:
@@ -16,8 +16,11 @@ def step_cost_warning(costs: StepCosts | None) -> str | None:
 def _noise(costs: StepCosts) -> list[str]:
     if not costs.noisy:
         return []
-    drift = PERCENT.shown(costs.drift)
-    return [f"Step costs were measured on a busy machine: the same steps drifted by {drift}."]
+    measured = "Step costs were measured on a busy machine"
+    if costs.drift > NOISE_LIMIT:
+        return [f"{measured}: the same steps drifted by {PERCENT.shown(costs.drift)}."]
+    share = PERCENT.shown(costs.others or 0.0)
+    return [f"{measured}: other processes used {share} of the processors' time."]
 
 
 def _shortage(costs: StepCosts) -> list[str]:

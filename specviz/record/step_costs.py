@@ -7,6 +7,7 @@ from typing import Literal
 
 ENOUGH_SAMPLES = 6  # for a median that a few outliers do not move
 NOISE_LIMIT = 0.05  # step costs that drift by more are measured again at the next idle time
+BUSY = 0.15  # share of the processors' time used by other processes, reported from here on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class RunCosts:
     phases: tuple[PhaseCost, ...]
     bandwidth: float | None = None  # bytes per second, by a sum after the run
     pair: str = ""  # its name, for lists
+    others: float | None = None  # share of all processors' time used by other processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +111,11 @@ class StepCosts:
     processes: int = 0  # in which these runs were timed
     of_this_run: bool = False  # fitted to the run that they explain, so they do not test it
     table: bool = True  # whether a table was measured; else only the rows of the runs are known
+    others: float | None = None  # share of the processors' time used by other processes: median run
 
     @property
     def noisy(self) -> bool:
-        return self.drift > NOISE_LIMIT
+        return self.drift > NOISE_LIMIT or (self.others is not None and self.others >= BUSY)
 
     @property
     def sparse(self) -> bool:

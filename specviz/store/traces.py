@@ -36,10 +36,11 @@ from specviz.store.old_blocks import baseline_of_blocks
 # Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices;
 # schema 8, answers of other engines; schema 9, more methods; schema 10, graphed steps; schema 11,
 # conversations; schema 12, step costs fitted to runs; schema 13, quantised weights; schema 14,
-# drafting heads; schema 15, dynamic trees. The other schemas only added fields.
-SCHEMA = 15
+# drafting heads; schema 15, dynamic trees; schema 16, how busy the machine was during the runs that
+# step costs are fitted to. The other schemas only added fields.
+SCHEMA = 16
 _SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS = 5, 8, 9, 10, 11
-_FITS, _QUANTISED, _HEADS = 12, 13, 14
+_FITS, _QUANTISED, _HEADS, _TREES = 12, 13, 14, 15
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -59,6 +60,7 @@ _ADDED: dict[type, dict[str, int]] = {
         "shape": _METHODS,
         **dict.fromkeys(("draft_reads", "target_reads"), _GRAPHED),
         **dict.fromkeys(_OF_FITS, _FITS),
+        "others": SCHEMA,
     },
     Slice: {"phases": _FITS},
     Forecast: dict.fromkeys(_OF_INTERVALS, _FITS),
@@ -71,9 +73,9 @@ _ADDED: dict[type, dict[str, int]] = {
     RunConfig: {
         "forks": 6,
         **dict.fromkeys(("draft_until", "num_drafts", "replacement", "branching"), _METHODS),
-        "dynamic_tree": SCHEMA,
+        "dynamic_tree": _TREES,
     },
-    ShapeCosts: {"dynamic": SCHEMA},
+    ShapeCosts: {"dynamic": _TREES},
     Candidate: {
         "overruled": 6,
         **dict.fromkeys(("parent", "joint", "coin", "noise", "rival"), _METHODS),
@@ -83,7 +85,7 @@ _ADDED: dict[type, dict[str, int]] = {
 # Left out at their default.
 _OPTIONAL = (
     "pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied", "phases",
-    *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS, "head", "outside",
+    *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS, "head", "outside", "others",
 )  # fmt: skip
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")

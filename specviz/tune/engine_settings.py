@@ -15,15 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.formats.ollama import file_of, is_gguf
-from specviz.record.numbers import TOKENS
 from specviz.tune.findings import (
     RATE_DIGITS,
     AcceptanceRule,
     EngineSettings,
     Finding,
-    ServingEngine,
     Snippet,
 )
+from specviz.tune.lmstudio_settings import lmstudio_settings
 
 MAX_LOOKUP_NGRAM = 3  # the longest n-gram of specviz's prompt lookup
 
@@ -31,7 +30,13 @@ MAX_LOOKUP_NGRAM = 3  # the longest n-gram of specviz's prompt lookup
 def engine_settings(finding: Finding) -> tuple[EngineSettings, ...]:
     draft = finding.draft and file_of(finding.draft)
     finding = replace(finding, target=file_of(finding.target), draft=draft)
-    return (_vllm(finding), _sglang(finding), _llamacpp(finding), _transformers(finding))
+    return (
+        _vllm(finding),
+        _sglang(finding),
+        _llamacpp(finding),
+        *lmstudio_settings(finding),
+        _transformers(finding),
+    )
 
 
 # vLLM
@@ -82,7 +87,7 @@ def _vllm_synthetic(finding: Finding, config: Mapping[str, Any]) -> list[Snippet
 
 
 def _vllm_notes(finding: Finding) -> list[str]:
-    notes = [_own_rule("vLLM", finding)]
+    notes = [finding.rule_note("vLLM")]
     if finding.temperature > 0:
         notes.append(
             'With "draft_sample_method": "probabilistic", vLLM samples candidates as specviz does, '
@@ -138,7 +143,7 @@ def _sglang_notes(finding: Finding) -> list[str]:
         "--speculative-use-rejection-sampling."
     )
     return [
-        _own_rule("SGLang", finding),
+        finding.rule_note("SGLang"),
         *([no_sampling] if finding.temperature > 0 else []),
         "Both models must have the same vocabulary with the same token ids.",
         "Rates by position cannot be imposed for a load test; the variable SGLANG_SIMULATE_ACC_LEN "
@@ -226,7 +231,7 @@ def _llamacpp_notes(finding: Finding) -> list[str]:
             convert,
         ]
     return [
-        _own_rule("llama.cpp", finding),
+        finding.rule_note("llama.cpp"),
         "Older versions name the flags --draft-max and --draft-min, which this version refuses.",
         convert,
         "With imposed rates, the text is not the target's: use them for load tests only.",
@@ -375,18 +380,3 @@ def _request(finding: Finding, fields: Mapping[str, Any]) -> Snippet:
         return Snippet(label="in each request", language="json", text=json.dumps(fields))
     text = json.dumps({"messages": finding.messages, **fields}, ensure_ascii=False, indent=2)
     return Snippet(label="in a request to /v1/chat/completions", language="json", text=text)
-
-
-def _own_rule(engine: ServingEngine, finding: Finding) -> str:
-    rule = (
-        f"{engine} drafts the draft's likeliest token x and accepts x with probability target(x), "
-        "which is lossless, too"
-    )
-    if finding.temperature == 0:
-        return f"{rule}; at temperature 0 this equals specviz's rule."
-    here, there = finding.tau, finding.tau_by("match")
-    if here is None or there is None:
-        return f"{rule}; the tokens per round may differ from specviz's."
-    return (
-        f"{rule}: expect {TOKENS.shown(there)} tokens per round; specviz has {TOKENS.shown(here)}."
-    )

@@ -13,8 +13,9 @@ from typing import Literal
 from specviz.errors import ConfigError
 from specviz.record.conversations import Conversation, Message
 from specviz.record.drafters import chosen_drafter
+from specviz.record.numbers import TOKENS
 
-ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "transformers"]
+ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "transformers"]
 Language = Literal["shell", "json", "python"]
 
 # lossless: accepts a sampled candidate with probability min(1, target / draft).
@@ -82,6 +83,20 @@ class Finding:
     @property
     def draft_model(self) -> str | None:
         return self.draft if chosen_drafter(self.drafter).method.needs_draft else None
+
+    def rule_note(self, engine: ServingEngine) -> str:
+        """Return how an engine with the rule "match" differs from specviz."""
+        rule = (
+            f"{engine} drafts the draft's likeliest token x and accepts x with probability "
+            "target(x), which is lossless, too"
+        )
+        if self.temperature == 0:
+            return f"{rule}; at temperature 0 this equals specviz's rule."
+        here, there = self.tau, self.tau_by("match")
+        if here is None or there is None:
+            return f"{rule}; the tokens per round may differ from specviz's."
+        expected, own = TOKENS.shown(there), TOKENS.shown(here)
+        return f"{rule}: expect {expected} tokens per round; specviz has {own}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

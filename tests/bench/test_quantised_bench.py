@@ -13,6 +13,7 @@ from specviz.errors import ConfigError
 from specviz.formats.gguf_header import read_header
 from specviz.formats.gguf_requantising import write_requantised
 from specviz.record.pairs import PairSpec
+from specviz.record.prompts import read_presets
 from tests.engine.models import tiny_model
 from tests.engine.test_gguf import write_file
 
@@ -38,6 +39,7 @@ def test_a_copy_has_the_same_metadata_and_another_type(file: Path, tmp_path: Pat
 def test_every_type_has_a_row(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llamacpp, "version", lambda: None)
     monkeypatch.setattr(quantised_bench, "_TOKENS", 8)
+    monkeypatch.setattr(quantised_bench, "read_presets", lambda: read_presets()[5:7])
     spec = PairSpec(target=str(file), threads=1)
     result = run_quantised_bench(spec, ["q8_0"], 2, load_pair, lambda _: None)
     stored, copy = result["rows"]

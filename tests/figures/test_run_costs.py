@@ -12,9 +12,10 @@ import pytest
 
 from specviz.figures.metrics import metrics
 from specviz.figures.run_costs import costs_of_run, fitted_costs
+from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.step_times import covers_gamma, step_times
 from specviz.record.step_costs import RunCosts, StepCosts
-from specviz.record.trace import Baseline, PhaseTimes, RunConfig, Slice, Trace
+from specviz.record.trace import Baseline, Conditions, PhaseTimes, RunConfig, Slice, Trace
 from tests.traces import make_costs, make_trace
 
 STEP = 0.01  # seconds of a plain step
@@ -242,3 +243,27 @@ def test_a_tree_has_the_costs_of_its_whole_rounds() -> None:
     assert made.shape is not None
     assert (made.shape.shape, made.shape.dynamic) == ((1, 1), (2, 3))
     assert made.shape.verify[0] == pytest.approx(1.3 * STEP)
+
+
+def test_runs_beside_other_processes_make_costs_noisy() -> None:
+    """The median run decides; a run that does not know, and a measured table, do not count."""
+    runs = [costs_of(Machine().timed(seed), process=str(seed)) for seed in (1, 2, 3)]
+    first, second, third = runs
+    assert first.others is None
+    assert not fitted(first, second).noisy
+    busy = [replace(each, others=share) for each, share in ((second, 0.5), (third, 0.4))]
+    made = fitted(first, *busy)
+    assert (made.others, made.noisy) == (0.45, True)
+    assert "45.0 %" in (step_cost_warning(made) or "")
+    calm = fitted(replace(first, others=0.02), replace(second, others=0.03), busy[1])
+    assert (calm.others, calm.noisy) == (0.03, False)
+    assert step_cost_warning(calm) is None
+
+
+def test_a_run_keeps_how_busy_the_machine_was() -> None:
+    trace = Machine().timed(1)
+    assert trace.baseline is not None
+    seen = replace(trace.baseline, conditions=Conditions(others=0.3))
+    found = costs_of_run(seen, trace.rounds, created="now", process="one")
+    assert found is not None
+    assert found.others == 0.3

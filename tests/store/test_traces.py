@@ -69,6 +69,16 @@ def test_dynamic_trees_need_schema_15() -> None:
     assert store.trace_from_json(older).config == static
 
 
+def test_a_busy_machine_beside_fitted_costs_needs_schema_16() -> None:
+    trace = make_trace((), step_costs=replace(make_costs(), runs=2, others=0.4))
+    text = store.trace_to_json(trace)
+    assert json.loads(text)["schema"] == 16
+    assert store.trace_from_json(text) == trace
+    older = store.trace_to_json(make_trace((), step_costs=replace(make_costs(), runs=2)))
+    assert json.loads(older)["schema"] == 12
+    assert '"runs":2' in older
+
+
 def test_floats_round_trip_to_the_last_bit() -> None:
     awkward = 0.1 + 0.2, 5e-324, math.nextafter(1.0, 0.0)
     trace = make_trace([make_round("r", times=awkward)])
