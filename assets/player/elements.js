@@ -51,9 +51,16 @@ export function makeButton(name, text, act, attributes = {}) {
   return element;
 }
 
-/** @param {Element} element @param {string} text */
+/**
+ * Set the text of an element. A text node is kept if there is one: another one would be an insertion,
+ * after which the browser checks every `:has()` of the page's styles again.
+ * @param {Element} element @param {string} text
+ */
 export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent === text) return;
+  const node = element.firstChild;
+  if (text && node instanceof Text && node === element.lastChild) node.data = text;
+  else element.textContent = text;
 }
 
 /** Set the text, or hide the element if there is none. @param {HTMLElement} element @param {string|null|undefined} text */

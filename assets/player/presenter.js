@@ -93,7 +93,9 @@ export class Presenter {
   dress() {
     this.root.dataset.presenting = String(this.on);
     const isAnywhere = document.querySelector('.sv[data-presenting="true"]') !== null;
-    document.documentElement.toggleAttribute("data-presenting", isAnywhere);
+    const place = document.querySelector(".st-key-learn_task") ? "lesson" : "";
+    if (isAnywhere) document.documentElement.dataset.presenting = place;
+    else delete document.documentElement.dataset.presenting;
   }
 
   close() {
