@@ -11,7 +11,7 @@ import pytest
 
 from specviz.ui.learn.checks import text_of
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
-from tests.browser.reading import at_rest, next_frame
+from tests.browser.reading import at_rest, next_frame, run_to_its_end, wait_for_script
 from tests.browser.test_access import serious_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import STREAMLIT_S_OWN
@@ -46,6 +46,7 @@ def expect_sound(page: Any) -> None:
 def press(page: Any, selector: str) -> None:
     """Press a button with the keyboard."""
     page.wait_for_selector(f"{selector}:enabled")
+    wait_for_script(page)  # a button that is drawn again loses the focus
     page.locator(selector).first.focus()
     page.keyboard.press("Enter")
 
@@ -245,9 +246,7 @@ def test_the_lesson_from_the_first_step_to_the_last(
     expect_answer(page, "costs", "done")
     go_to(page, server, "step=loses&length=96&target_body=none&gamma=16&temperature=2")
     for _ in range(4):  # on a busy machine a timing may be too noisy
-        press(page, RUN)
-        expect_answer(page, "loses", "measuring")
-        wait_for_state(page, "done")
+        run_to_its_end(page)
         page.wait_for_timeout(1_500)
         if words_of("loses", "done") in page.inner_text(ANSWER):
             break
