@@ -49,8 +49,10 @@ def test_three_messages_are_one_conversation(
             box.press("Enter")
             expect(page.locator(".st-key-prompt textarea")).to_have_value(message)
         wait_for_script(page)
+        # Before its roles are shown, the state is that of the answer before.
+        roles = f"count => ({ROLES})().length === count"
+        page.wait_for_function(roles, arg=2 * (number + 1), timeout=120_000)
         wait_for_state(page, "done", seconds=120)
-        page.wait_for_function(f"count => ({ROLES})().length === count", arg=2 * (number + 1))
         assert page.evaluate(ROLES) == ["user", "assistant"] * (number + 1)
         assert message.split()[-1] in page.inner_text('#root [data-testid="text-pane"]')
         assert (page.evaluate(FIRST_NUMBER) > 1) is (number > 0)
