@@ -17,7 +17,7 @@ from hypothesis import settings
 
 
 def pytest_configure() -> None:
-    gc.set_threshold(10_000, 20, 1_000)
+    gc.set_threshold(10_000, 20, 1_000)  # see _collections_between_modules
     kept = Path(__file__).parent.parent / ".pytest_cache" / "kernels"
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
     os.environ.setdefault("SPECVIZ_FIRST_BODY", "none")

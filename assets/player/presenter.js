@@ -93,9 +93,7 @@ export class Presenter {
   dress() {
     this.root.dataset.presenting = String(this.on);
     const isAnywhere = document.querySelector('.sv[data-presenting="true"]') !== null;
-    const place = document.querySelector(".st-key-learn_task") ? "lesson" : "";
-    if (isAnywhere) document.documentElement.dataset.presenting = place;
-    else delete document.documentElement.dataset.presenting;
+    document.documentElement.toggleAttribute("data-presenting", isAnywhere);
   }
 
   close() {

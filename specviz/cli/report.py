@@ -102,7 +102,7 @@ def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
     """Return how step costs were measured; ``samples`` is None unless time ran out."""
     return {
         "step_costs_drift": costs and costs.drift,
-        "step_costs_others": costs and costs.others,
+        "step_costs_other_processes": costs and costs.others,
         "step_costs_bandwidth": costs and costs.bandwidth,
         "step_costs_samples": costs and costs.samples,
         "step_costs_interpolated": costs and costs.interpolated,

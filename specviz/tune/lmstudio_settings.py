@@ -1,6 +1,7 @@
 """Tune's best settings for LM Studio, as a request of its Python SDK.
 
-LM Studio drafts only with a draft model. Field names come from the source code of the SDK.
+LM Studio drafts only with a draft model, so prompt lookup has no settings. Field names come from
+the source code of the SDK.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ _KEYS = (
     "`lms ls` lists the keys of the models that LM Studio has. If the two names above are not "
     "among them, replace them."
 )
-_EXPERIMENTAL = "The SDK calls the three speculativeDecoding fields experimental."
+_NOT_RUN = (
+    "This rule is llama.cpp's, which LM Studio uses for GGUF files; it was not tested there. "
+    "The SDK may change its fields in a feature release."
+)
 
 
 def lmstudio_settings(finding: Finding) -> tuple[EngineSettings, ...]:
@@ -28,7 +32,7 @@ def lmstudio_settings(finding: Finding) -> tuple[EngineSettings, ...]:
         rule="match",
         tau=finding.tau_by("match"),
     )
-    notes = [finding.rule_note("LM Studio"), _KEYS, _EXPERIMENTAL]
+    notes = [finding.rule_note("LM Studio"), _NOT_RUN, _KEYS]
     if any(is_gguf(each) for each in (finding.target, finding.draft_model)):
         notes.append("`lms import` adds a GGUF file to LM Studio's models.")
     if finding.temperature > 0 and not finding.top_k:

@@ -39,7 +39,8 @@ def test_a_copy_has_the_same_metadata_and_another_type(file: Path, tmp_path: Pat
 def test_every_type_has_a_row(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llamacpp, "version", lambda: None)
     monkeypatch.setattr(quantised_bench, "_TOKENS", 8)
-    monkeypatch.setattr(quantised_bench, "read_presets", lambda: read_presets()[5:7])
+    one_of_each = {each.kind: each for each in read_presets() if each.kind in ("story", "list")}
+    monkeypatch.setattr(quantised_bench, "read_presets", lambda: [*one_of_each.values()])
     spec = PairSpec(target=str(file), threads=1)
     result = run_quantised_bench(spec, ["q8_0"], 2, load_pair, lambda _: None)
     stored, copy = result["rows"]

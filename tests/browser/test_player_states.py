@@ -205,10 +205,12 @@ def test_pausing_and_stepping_behind_the_decoder(feed: Feed) -> None:
     page.click('[data-testid="play"]')
     next_frame(page)
     at, ahead = int(page.input_value(SEEK)), words(page, AHEAD)
+    page.evaluate(f"document.querySelector('{AHEAD}').firstChild.isKept = true")
     feed(making(whole), page)
     page.wait_for_timeout(600)
     assert int(page.input_value(SEEK)) == at
     assert words(page, AHEAD) != ahead  # the decoder continued
+    assert page.evaluate(f"document.querySelector('{AHEAD}').firstChild.isKept")  # see setText
     page.keyboard.press("ArrowRight")
     next_frame(page)
     assert int(page.input_value(SEEK)) == at + 1

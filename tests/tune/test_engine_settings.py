@@ -7,7 +7,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -203,51 +203,6 @@ def test_llamacpp_lookup() -> None:
     assert "-md" not in made
 
 
-# LM Studio
-
-
-def lmstudio_config(found: Finding) -> dict[str, Any]:
-    code = ast.parse(snippet("LM Studio", "", found).text)
-    (config,) = [each.value for each in code.body if _assigns(each, "config")]
-    return ast.literal_eval(config)
-
-
-def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
-
-
-def test_lmstudio_drafts_exactly_gamma_tokens() -> None:
-    found = finding(temperature=0.7, top_k=40, top_p=0.9)
-    assert lmstudio_config(found) == {
-        "draftModel": "org/draft",
-        "speculativeDecodingNumDraftTokensExact": 3,
-        "speculativeDecodingMinDraftLengthToConsider": 0,
-        "speculativeDecodingMinContinueDraftingProbability": 0.0,
-        "temperature": 0.7,
-        "topPSampling": 0.9,
-        "topKSampling": 40,
-        "minPSampling": 0.0,
-    }
-    made = snippet("LM Studio", "complete", found)
-    assert (made.rule, made.tau) == ("match", pytest.approx(2.6))
-    assert "lmstudio.llm('org/target')" in made.text
-
-
-def test_lmstudio_needs_a_draft_model() -> None:
-    engines = [each.engine for each in engine_settings(lookup())]
-    assert "LM Studio" not in engines
-    assert len(engines) == 4
-
-
-@pytest.mark.parametrize(("top_k", "temperature", "noted"), [(0, 0.7, 1), (5, 0.7, 0), (0, 0.0, 0)])
-def test_lmstudio_has_no_field_that_turns_top_k_off(
-    top_k: int, temperature: float, noted: int
-) -> None:
-    found = finding(top_k=top_k, temperature=temperature)
-    assert sum("top-k" in note for note in of("LM Studio", found).notes) == noted
-    assert ("topKSampling" in lmstudio_config(found)) == bool(top_k and temperature)
-
-
 # transformers
 
 
@@ -296,10 +251,12 @@ def test_chat_runs_get_a_request_to_the_chat_endpoint(prompt: str) -> None:
         assert json.loads(request.text)["messages"] == messages
         assert not any("chat" in each.label for each in of(engine, finding(prompt=prompt)).snippets)
     code = snippet("transformers", "generate", chat).text
-    (sent,) = [each.value for each in ast.parse(code).body if _assigns(each, "messages")]
-    assert ast.literal_eval(sent) == messages
-    code = snippet("LM Studio", "respond", chat).text
-    assert f"model.respond({{'messages': {messages!r}}}, config=config)" in code
+    (sent,) = [
+        ast.literal_eval(each.value)
+        for each in ast.parse(code).body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "messages"
+    ]
+    assert sent == messages
 
 
 def test_transformers_opens_gguf_files() -> None:
@@ -338,7 +295,6 @@ def test_hostile_names_are_quoted(name: str) -> None:
     assert words("llama.cpp", "convert to draft", found)[-1] == draft
     named = _python_names(snippet("transformers", "generate", found).text)
     assert {name, draft} <= set(named)
-    assert {name, draft} <= set(_python_names(snippet("LM Studio", "", found).text))
 
 
 def test_hostile_gguf_names_are_quoted() -> None:
