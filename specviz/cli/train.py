@@ -102,6 +102,7 @@ def _plan(options: argparse.Namespace) -> TrainingPlan:
         together=options.together,
         seed=options.seed,
         prompts=_prompts(options),
+        task_share=options.task_share,
     )
     return TrainingPlan(
         kind=options.kind,

@@ -48,6 +48,11 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     _add_number(group, "longest", _TEXTS.longest, "tokens of a text, at most")
     _add_number(group, "turns", _TEXTS.turns, "turns of a conversation that it writes, at most")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
+    group.add_argument(
+        "--task-share", type=float, default=_TEXTS.task_share, metavar="S",
+        help="share of the texts in which a chat model that writes on its own answers a task "
+        f"(default: {_TEXTS.task_share:g})",
+    )  # fmt: skip
 
 
 def _add_training(group: argparse._ArgumentGroup) -> None:

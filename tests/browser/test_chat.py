@@ -40,11 +40,15 @@ def test_three_messages_are_one_conversation(
         f"{own_server.url}/?pair=Local&target_folder={quote(str(target))}&length=8&live=false"
     )
     at_rest(page)
+    box = page.locator(".st-key-next_message textarea")
+    box.fill("too early")
+    box.press("Enter")
+    wait_for_script(page)
+    expect(box).to_have_value("too early")
     for number, message in enumerate(MESSAGES):
         if number == 0:
             click_run(page)
         else:
-            box = page.locator(".st-key-next_message textarea")
             box.fill(message)
             box.press("Enter")
             expect(page.locator(".st-key-prompt textarea")).to_have_value(message)

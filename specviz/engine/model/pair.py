@@ -65,6 +65,11 @@ class Pair:
         return "" if self.draft is None else MODEL
 
     @property
+    def has_chat(self) -> bool:
+        """Return whether the target has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @property
     def is_current(self) -> bool:
         """Return whether the model files are unchanged since loading."""
         return stamps_of(self.stamps) == self.stamps

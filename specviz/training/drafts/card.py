@@ -17,7 +17,7 @@ from specviz.formats.gguf_header import read_header
 from specviz.store.files import write_file
 from specviz.training.card_text import card_of, table
 from specviz.training.drafts.export import CARD
-from specviz.training.drafts.plan import TrainingPlan
+from specviz.training.drafts.plan import TextPlan, TrainingPlan
 from specviz.training.drafts.progress import TextFigures, TrainedDraft
 from specviz.training.drafts.serving import ServingCommand
 
@@ -39,6 +39,7 @@ _UNUSUAL = re.compile(r"[^\w.+/:@ -]")
 class TargetFacts:
     name: str
     licence: str = NOT_STATED  # as the target's files state it
+    chats: bool = False  # whether it has a chat template
 
 
 def licence_of(place: str | Path) -> str:
@@ -110,7 +111,7 @@ def draft_card(
     """
     return card_of(
         _head(plan, target),
-        "## Data\n\n" + _data(plan, texts),
+        "## Data\n\n" + _data(plan, texts, chats=target.chats),
         "## Training\n\n" + _training(plan, result, target),
         "## Acceptance on held-out texts\n\n" + _acceptance(result),
         "## Licence\n\n" + _licence(target),
@@ -126,14 +127,13 @@ def _head(plan: TrainingPlan, target: TargetFacts) -> str:
     return "\n".join(front) + f"\n\n{title}\n\n{does} The weights are in half precision."
 
 
-def _data(plan: TrainingPlan, texts: TextFigures) -> str:
-    given = plan.texts.prompts
+def _data(plan: TrainingPlan, texts: TextFigures, *, chats: bool) -> str:
     missing = plan.texts.count - texts.texts - texts.repeated
     unanswered = f"{missing:,} texts ended without an answer and were left out. " if missing else ""
-    how = f"as answers to {len(given):,} prompts" if given else "on its own, without prompts"
     return (
-        f"The target wrote {texts.texts:,} texts ({texts.tokens:,} tokens) {how}: half of them "
-        "greedily, half at temperatures from 0.8 to 1. A text has at most "
+        f"The target wrote {texts.texts:,} texts ({texts.tokens:,} tokens) "
+        f"{_source(plan.texts, chats=chats)}. Half of the texts are greedy, half are drawn at "
+        "temperatures from 0.8 to 1. A text has at most "
         f"{plan.texts.longest:,} tokens. The seed is {plan.texts.seed}. {texts.repeated:,} "
         f"repetitions of another text were left out. {unanswered}A text is held out if the hash "
         "of its first tokens is low.\n\n"
@@ -148,9 +148,21 @@ def _data(plan: TrainingPlan, texts: TextFigures) -> str:
     )
 
 
+def _source(plan: TextPlan, *, chats: bool) -> str:
+    if plan.prompts:
+        return f"as answers to {len(plan.prompts):,} prompts"
+    if not chats or not plan.task_share:
+        return "on its own, without prompts"
+    return (
+        f"on its own: about {_percent(plan.task_share)} of them answer tasks, most of which are "
+        "about a passage that it wrote first; of the others it wrote both sides of a conversation"
+    )
+
+
 def recipe(plan: TrainingPlan, target: str) -> str:
     """Return the command that makes the draft again; options at their default are left out."""
-    named = {"texts": "count", "longest": "longest", "turns": "turns", "together": "together"}
+    named = {"texts": "count"}
+    named |= {each: each for each in ("longest", "turns", "together", "task_share")}
     chosen = {option: (plan.texts, name) for option, name in named.items()}
     chosen |= {name: (plan, name) for name in _OPTIONS}
     words = [f"python -m specviz train --target {_plain(target)} --out FOLDER"]
@@ -159,7 +171,7 @@ def recipe(plan: TrainingPlan, target: str) -> str:
     for option, (values, name) in chosen.items():
         value = getattr(values, name)
         if value != getattr(type(values)(), name):
-            words.append(f"--{option} {value}")
+            words.append(f"--{option.replace('_', '-')} {value}")
     return " ".join(words)
 
 

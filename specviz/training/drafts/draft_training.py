@@ -27,7 +27,7 @@ from specviz.training.drafts.batched_target import BatchedTarget
 from specviz.training.drafts.curves import CURVE, curve_text, logged_curves
 from specviz.training.drafts.draft import Draft
 from specviz.training.drafts.eagle3 import Eagle3Draft
-from specviz.training.drafts.kept_trainings import PLAN
+from specviz.training.drafts.kept_trainings import PLAN, plan_stated
 from specviz.training.drafts.losses import Learned
 from specviz.training.drafts.medusa import MedusaDraft
 from specviz.training.drafts.plan import TrainingPlan
@@ -132,7 +132,7 @@ def _read_plan(folder: Path) -> dict[str, Any] | None:
     path = folder / PLAN
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return plan_stated(path) if path.exists() else None
     except OSError as error:
         raise TrainingError(
             f"{folder.name} cannot be used: {error.strerror}.", remedy="Choose another folder."

@@ -71,7 +71,7 @@ def kept_trainings() -> tuple[KeptTraining, ...]:
 def kept_training(folder: Path) -> KeptTraining | None:
     """Return the training in a folder; None if it has no plan that this version can read."""
     try:
-        stated: dict[str, Any] = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        stated = plan_stated(folder / PLAN)
         texts = _values(stated["texts"], TextPlan)
         texts["prompts"] = tuple(texts.get("prompts", ()))
         values = _values(stated, TrainingPlan)
@@ -86,6 +86,14 @@ def kept_training(folder: Path) -> KeptTraining | None:
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, SpecvizError):
         return None
+
+
+def plan_stated(path: Path) -> dict[str, Any]:
+    """Return what a folder's plan states; plans of earlier versions have no tasks."""
+    stated: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(texts := stated.get("texts"), dict):
+        texts.setdefault("task_share", 0.0)
+    return stated
 
 
 def _values(stated: dict[str, Any], kind: type) -> dict[str, Any]:

@@ -19,13 +19,18 @@ def _between(name: str, value: int, least: int, most: int) -> None:
         )
 
 
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{name} is {value:g}.", remedy="Give a share from 0 to 1.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPlan:
     """The texts that the target writes.
 
     Half of them are greedy, half are drawn at temperatures from 0.8 to 1. Without ``prompts`` the
-    target writes on its own: a chat model both sides of a conversation, another model from the
-    start of a text.
+    target writes on its own: a chat model both sides of a conversation, or the answer to a task
+    (``task_share`` of its texts); another model from the start of a text.
     """
 
     count: int = 1000
@@ -34,12 +39,14 @@ class TextPlan:
     together: int = 64  # texts in one pass
     seed: int = 0
     prompts: tuple[str, ...] = ()
+    task_share: float = 0.5
 
     def __post_init__(self) -> None:
         _between("count", self.count, 8, 1_000_000)
         _between("longest", self.longest, 16, 8192)
         _between("turns", self.turns, 1, 8)
         _between("together", self.together, 1, 1024)
+        _check_share("task_share", self.task_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +80,7 @@ class TrainingPlan:
         _between("length", self.length, 16, 8192)
         if not 0 < self.rate < 1:
             raise ConfigError(f"rate is {self.rate:g}.", remedy="Give a number between 0 and 1.")
-        if not 0 <= self.overlap_from <= 1:
-            raise ConfigError(
-                f"overlap_from is {self.overlap_from:g}.", remedy="Give a share from 0 to 1."
-            )
+        _check_share("overlap_from", self.overlap_from)
 
     @property
     def tokens(self) -> int:

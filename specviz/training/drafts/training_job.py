@@ -80,12 +80,15 @@ class DraftWork:
                 if isinstance(value, TextFigures):
                     figures = value
                 if isinstance(value, TrainedDraft) and figures is not None:
-                    self._write_card(pair.info.target.name, figures, value)
+                    self._write_card(pair, figures, value)
                 yield value
 
-    def _write_card(self, target: str, figures: TextFigures, result: TrainedDraft) -> None:
+    def _write_card(self, pair: Pair, figures: TextFigures, result: TrainedDraft) -> None:
+        target = pair.info.target.name
         name = pair_title(target)  # a card may be published: without this machine's paths
-        facts = TargetFacts(name=name, licence=licence_of(self.spec.target_place))
+        facts = TargetFacts(
+            name=name, licence=licence_of(self.spec.target_place), chats=pair.has_chat
+        )
         commands = draft_commands(Path(result.folder), target=name, place=_PLACE)
         write_draft_card(self.plan, figures, result, facts, commands)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from specviz.training.drafts.batched_target import BatchedTarget, Writing
 from specviz.training.drafts.numbered_files import NumberedFiles
 from specviz.training.drafts.plan import TextPlan
 from specviz.training.drafts.progress import Collecting
+from specviz.training.drafts.tasks import Task, task_of
 
 HELD_OUT = 0.05  # share of the texts
 BATCH = 256  # texts of a file
@@ -118,7 +119,7 @@ class _Writer:
     def __init__(self, pair: Pair, target: BatchedTarget, plan: TextPlan) -> None:
         self._pair, self._target, self._plan = pair, target, plan
         self._longest = min(plan.longest, target.longest)
-        self._chat = bool(getattr(pair.tokenizer, "chat_template", None))
+        self._chat = pair.has_chat
         self._turns = _Turns.of(pair) if self._chat and not plan.prompts else None
         self._written = 0
         self._kept: _KeptParts
@@ -128,7 +129,8 @@ class _Writer:
         self._kept = kept
         growing = [_Growing(number, self._plan) for number in range(first, last)]
         if self._turns is not None:
-            yield from self._converse(growing, self._turns)
+            yield from self._converse([each for each in growing if not each.has_task], self._turns)
+            yield from self._do_tasks([each for each in growing if each.has_task], self._turns)
         elif self._plan.prompts:
             for each in growing:
                 prompt = self._plan.prompts[each.number // 2 % len(self._plan.prompts)]
@@ -158,10 +160,55 @@ class _Writer:
             yield from self._answer(going, 2 * turn + 1)
             going = [each for each in going if each.ended]
 
+    def _do_tasks(self, growing: Sequence[_Growing], turns: _Turns) -> Iterator[int]:
+        """Let the target answer tasks, most of them about a passage that it writes first."""
+        tasks = {each.number: task_of(self._plan.seed, each.number) for each in growing}
+        about = {number: each for number, each in tasks.items() if each.has_passage}
+        passages = yield from self._write_passages(about, turns)
+        for each in growing:
+            passage = passages.get(each.number, "")
+            if passage or each.number not in about:
+                prompt = tasks[each.number].prompt(passage)
+                each.add(encode_prompt(self._pair, prompt, self._chat))
+        yield from self._answer([each for each in growing if each.ids], 2)
+
+    def _write_passages(
+        self, tasks: Mapping[int, Task], turns: _Turns
+    ) -> Generator[int, None, dict[int, str]]:
+        """Let the target answer a question, mostly its own; return the answers by text number."""
+        passages = [_Growing(number, self._plan) for number in tasks]
+        asking = [each for each in passages if tasks[each.number].question is None]
+        asking = asking if len(turns.begin) < self._longest else []
+        for each in asking:
+            each.add(turns.begin)
+        asked = [
+            each.next_part(0, self._most(each, _QUESTION), each.question_heat) for each in asking
+        ]
+        yield from self._write(asking, asked)
+        for each in passages:
+            if (question := tasks[each.number].question) is None:
+                each.add(turns.answer, end=True)
+            else:
+                each.add(encode_prompt(self._pair, question, self._chat))
+        passages = [each for each in passages if len(each.ids) < self._longest]
+        parts = [
+            each.next_part(1, self._most(each, self._longest // 2), each.question_heat)
+            for each in passages
+        ]
+        yield from self._write(passages, parts)
+        decode = self._pair.tokenizer.decode
+        return {
+            each.number: decode(part.new, skip_special_tokens=True).strip()
+            for each, part in zip(passages, parts, strict=True)
+        }
+
+    def _most(self, each: _Growing, most: int) -> int:
+        return max(0, min(most, self._longest - len(each.ids)))
+
     def _answer(self, growing: Sequence[_Growing], phase: int) -> Iterator[int]:
         growing = [each for each in growing if len(each.ids) < self._longest]
         parts = [
-            each.next_part(phase, self._longest - len(each.ids), each.heat) for each in growing
+            each.next_part(phase, self._most(each, self._longest), each.heat) for each in growing
         ]
         yield from self._write(growing, parts, answers=True)
 
@@ -201,12 +248,16 @@ class _Growing:
         return 0.8 + 0.2 * float(self._drawn[1])
 
     @property
+    def has_task(self) -> bool:
+        return bool(self._drawn[3] < self.plan.task_share)
+
+    @property
     def turns(self) -> int:
         return 1 + int(self._drawn[2] * self.plan.turns)
 
     @property
     def _drawn(self) -> np.ndarray:
-        return np.random.default_rng([self.plan.seed, self.number]).random(3)
+        return np.random.default_rng([self.plan.seed, self.number]).random(4)
 
     @property
     def text(self) -> Text:

@@ -139,8 +139,9 @@ def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
     """Draw the source of the prompts; return it, the prompts, and why there are none."""
     source = st.selectbox(
         "Texts", SOURCES, key="train_source", bind=_LINKED,
-        help="The target writes the texts that the draft learns from. Its own: both sides of "
-        "conversations or, without a chat template, whole texts. Otherwise, it answers prompts.",
+        help="The target writes the texts that the draft learns from. Its own: "
+        "conversations and answers to tasks or, without a chat template, whole texts. Otherwise, "
+        "it answers prompts.",
     )  # fmt: skip
     if source in SHIPPED_SUITES:
         return source, tuple(each.prompt for each in SHIPPED_SUITES[source]()), None

@@ -34,7 +34,7 @@ def show_conversation(choices: Choices, history: History) -> None:
         max_chars=20_000,
     )  # fmt: skip
     if st.session_state.pop(_EARLY, False):
-        st.caption("There is no finished answer yet. Press Run, or wait for the answer.")
+        st.caption("There is no finished answer yet. Press Run, or wait for it, and send again.")
     if before := _before():
         with st.container(horizontal=True, vertical_alignment="center", key="conversation"):
             turns = sum(each.role == "user" for each in before)
@@ -57,8 +57,11 @@ def _continue(history: History) -> None:
     text = str(st.session_state.get(_NEXT) or "").strip()
     run, trace = history.current, history.shown().trace
     answered = run is not None and run.finished and trace.config.chat and trace.rounds
-    if not text or not answered:
-        st.session_state[_EARLY] = bool(text)
+    if not text:
+        return
+    if not answered:
+        st.session_state[_NEXT] = text  # back into the box
+        st.session_state[_EARLY] = True
         return
     answer = Message(role="assistant", content=_answer(trace), rounds=len(trace.rounds))
     last = Message(role="user", content=trace.prompt.text)

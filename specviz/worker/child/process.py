@@ -29,7 +29,7 @@ from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
 from specviz.worker.child.inbox import Inbox, Outbox
 from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
-from specviz.worker.child.worker_pairs import WorkerPairs, has_chat
+from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
     CheckRequest,
     Doing,
@@ -124,7 +124,7 @@ class Process:
 
     def _run(self, request: RunRequest) -> None:
         pair = self._pairs.load(request.spec, request.id)
-        if request.detects_chat and has_chat(pair):
+        if request.detects_chat and pair.has_chat:
             request = replace(request, config=replace(request.config, chat=True))
         memory = RunMemory(pair, request.config)
         run = self._begin(request, pair)

@@ -50,7 +50,7 @@ class WorkerPairs:
         if self._reported != spec:
             self._send(
                 PairReady(
-                    spec=spec, has_chat=has_chat(pair), parts=timer.parts(), notices=pair.notices
+                    spec=spec, has_chat=pair.has_chat, parts=timer.parts(), notices=pair.notices
                 )
             )
             self._send(Doing(progress=None))
@@ -73,11 +73,6 @@ class WorkerPairs:
         if self._inbox.cancelled(request_id):
             raise Interrupted
         self._send(Doing(progress=progress))
-
-
-def has_chat(pair: Pair) -> bool:
-    """Return whether the target has a chat template."""
-    return bool(getattr(pair.tokenizer, "chat_template", None))
 
 
 def _memory_bytes(pair: Pair | None) -> int:

@@ -70,6 +70,15 @@ def test_prompts_layers_and_whole_vocabularies_are_named() -> None:
     assert "| vocabulary | all |" in draft_card(replace(PLAN, vocabulary=0), TEXTS, RESULT, TARGET)
 
 
+def test_a_chat_models_tasks_are_stated() -> None:
+    chat = replace(TARGET, chats=True)
+    assert "about 50.0 % of them answer tasks" in draft_card(PLAN, TEXTS, RESULT, chat)
+    without = replace(PLAN, texts=replace(PLAN.texts, task_share=0.0))
+    card = draft_card(without, TEXTS, RESULT, chat)
+    assert "on its own, without prompts. Half" in card
+    assert "--task-share 0.0 " in card
+
+
 def test_commands_are_part_of_the_card() -> None:
     command = vllm_command("maker/target", Path("/d"), "eagle3", 3)
     card = draft_card(PLAN, TEXTS, RESULT, TARGET, [command])

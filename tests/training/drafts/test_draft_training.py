@@ -23,10 +23,12 @@ from specviz.training import loop
 from specviz.training.drafts import draft_training, numbered_files
 from specviz.training.drafts.curves import CURVE, LOG
 from specviz.training.drafts.draft_training import (
+    keep_plan,
     kept_tokens,
     make_draft,
     train_draft,
 )
+from specviz.training.drafts.kept_trainings import kept_training
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
 from specviz.training.drafts.progress import Computing, TextFigures, Trained
 from specviz.training.drafts.stored_states import StoredStates
@@ -236,6 +238,20 @@ def test_a_longer_plan_goes_on_where_a_shorter_one_ended(tmp_path: Path) -> None
     carried_out(replace(PLAN, steps=10), tmp_path)
     values = carried_out(replace(PLAN, steps=14), tmp_path)
     assert [each.step for each in steps_of(values)] == [11, 12, 13, 14]
+
+
+def test_a_folder_from_before_there_were_tasks_goes_on_without_them(tmp_path: Path) -> None:
+    old = replace(PLAN, texts=replace(TEXTS, task_share=0.0))
+    keep_plan(tiny_target(), old, tmp_path)
+    stated = json.loads((tmp_path / "plan.json").read_text())
+    del stated["texts"]["task_share"]
+    (tmp_path / "plan.json").write_text(json.dumps(stated))
+    kept = kept_training(tmp_path)
+    assert kept is not None
+    assert kept.plan == old
+    keep_plan(tiny_target(), kept.plan, tmp_path)
+    with pytest.raises(TrainingError, match="another texts"):
+        keep_plan(tiny_target(), PLAN, tmp_path)
 
 
 def test_another_target_or_setting_is_refused(finished: Path) -> None:

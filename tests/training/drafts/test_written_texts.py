@@ -12,11 +12,13 @@ import torch
 
 from specviz.engine import Pair, decode_plainly
 from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
+from specviz.record.prompts import read_chat_prompts
 from specviz.record.run_config import RunConfig
 from specviz.training.drafts import written_texts
 from specviz.training.drafts.batched_target import BatchedTarget, Writing
 from specviz.training.drafts.plan import TextPlan
 from specviz.training.drafts.target_weights import TargetWeights
+from specviz.training.drafts.tasks import task_of
 from specviz.training.drafts.written_texts import Text, WrittenTexts, collect, read_texts
 from tests.engine.models import pair_of, small_tokenizer, stir, tiny_model
 from tests.training.drafts.tiny_training import TEXTS
@@ -112,7 +114,7 @@ def test_an_interrupted_batch_goes_on_where_it_was_kept(
 
 def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None:
     pair, end = chat_pair()
-    plan = TextPlan(count=40, longest=200, turns=3)
+    plan = TextPlan(count=40, longest=200, turns=3, task_share=0)
     for _ in collect(pair, target_of(pair, 256), plan, tmp_path):
         pass
     texts = read_texts(plan, tmp_path)
@@ -129,6 +131,41 @@ def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None
     assert ends == 0  # a turn that the target ended is not ended again
     assert max(turns) > 1
     assert min(turns) == 1
+
+
+def test_a_chat_model_answers_tasks_about_passages_that_it_wrote(tmp_path: Path) -> None:
+    pair, _ = chat_pair()
+    plan = TextPlan(count=40, longest=250, task_share=1)
+    for _ in collect(pair, target_of(pair, 250), plan, tmp_path):
+        pass
+    texts = read_texts(plan, tmp_path).texts
+    asked = [pair.tokenizer.decode(each.ids[~each.written]) for each in texts]
+    fixed = [task_of(plan.seed, number) for number in range(plan.count)]
+    known = {each.prompt() for each in fixed if not each.has_passage}
+    assert len(texts) > 20
+    assert all(each.count("<user>") == 1 and each.endswith("<assistant>") for each in asked)
+    alone = sum(each.removeprefix("<user>").split("</>")[0] in known for each in asked)
+    assert 0 < alone < len(texts)
+    for each in texts:
+        assert len(each.ids) <= plan.longest
+        begun = int(each.written.nonzero()[0])
+        assert each.written[begun:].all()
+
+
+def test_tasks_fill_all_their_slots() -> None:
+    passage = 'Say "{x}" twice. Then stop.'
+    drawn = [task_of(3, number) for number in range(1000)]
+    assert drawn[:50] == [task_of(3, number) for number in range(50)]
+    asks = {each.ask for each in drawn}
+    assert len(asks) > 70
+    for each in drawn:
+        prompt = each.prompt(passage)
+        assert "{" not in prompt.replace("{x}", "").replace('{"title"', "")
+        assert (passage in prompt) is ("{passage}" in each.ask)
+        assert each.has_passage is any(slot in each.ask for slot in ("{passage}", "{sentence}"))
+        assert each.slots["language"] != each.slots["language_2"]
+    shipped = {each.text for each in read_chat_prompts()}
+    assert not shipped & {each.prompt() for each in drawn}
 
 
 def test_a_target_that_never_ends_a_text_fills_the_length(

@@ -1,0 +1,70 @@
+"""Tasks that a chat model answers while it writes its texts, most of them about its own passages.
+
+A model that only talks to itself is seldom asked to summarise, translate or extract. A draft that
+never saw such answers proposes little of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from specviz import ASSETS
+
+KINDS = ("text", "code", "alone")  # what a task is about
+_WORDS = 6  # of a passage that are quoted
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What the target is asked.
+
+    ``has_passage``: whether the task is about a passage, which the target writes first: an answer
+    to ``question`` or, without one, to a question of its own.
+    """
+
+    ask: str
+    slots: dict[str, str]
+    has_passage: bool
+    question: str | None
+
+    def prompt(self, passage: str = "") -> str:
+        """Return the message to the target."""
+        sentence = _SENTENCE.search(passage)
+        words = " ".join(passage.split()[:_WORDS])
+        return self.ask.format(
+            passage=passage, sentence=(sentence[0] if sentence else passage).strip(),
+            words=words.replace('"', "'"), **self.slots,
+        )  # fmt: skip
+
+
+def task_of(seed: int, number: int) -> Task:
+    """Return the task of a text; it depends on the seed and the text's number alone."""
+    tasks, draws = _tasks(), np.random.default_rng([seed, number, 1])
+
+    def drawn(options: list[str]) -> str:
+        return options[int(draws.integers(len(options)))]
+
+    asks = [(kind, ask) for kind in KINDS for ask in tasks[kind]]
+    kind, ask = asks[int(draws.integers(len(asks)))]
+    slots = {name: drawn(values) for name, values in tasks["slots"].items()}
+    languages = [each for each in tasks["slots"]["language"] if each != slots["language"]]
+    slots["language_2"] = drawn(languages)
+    coding = [each for each in tasks["alone"] if "{exercise}" in each]
+    return Task(
+        ask=ask,
+        slots=slots,
+        has_passage=kind != "alone",
+        question=drawn(coding).format(**slots) if kind == "code" else None,
+    )
+
+
+@cache
+def _tasks() -> dict[str, Any]:
+    return json.loads((ASSETS / "draft_tasks.json").read_text(encoding="utf-8"))
