@@ -89,12 +89,18 @@ def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
 
 
 def fitted_costs(
-    runs: Sequence[RunCosts], table: StepCosts | None, trees: RunConfig | None = None
+    runs: Sequence[RunCosts],
+    table: StepCosts | None,
+    trees: RunConfig | None = None,
+    *,
+    searches: bool = False,
 ) -> StepCosts | None:
     """Return the step costs for another run; None without runs and table.
 
     Args:
         trees: The configuration of the runs if they draft trees.
+        searches: Whether their drafter searches the text. It has no steps, and its time counts as
+            overhead.
     """
     usable = [run for run in runs if run.phases]
     if not usable:
@@ -110,7 +116,7 @@ def fitted_costs(
         drift=0.0,
         samples=None,
         others=median(others) if others else None,
-        **fit.overhead(),
+        **fit.overhead(searches=searches),
     )
 
 
@@ -301,11 +307,14 @@ class _Fit:
 
     # Outside the models
 
-    def overhead(self) -> dict[str, float]:
+    def overhead(self, *, searches: bool) -> dict[str, float]:
         known = self._known("other")
         if not known:
             return {}
         costs = {n: cost.cost for (n, _), cost in known.items()}
+        searched = self._known("draft") if searches else {}
+        for n in costs.keys() & {n for n, _ in searched}:
+            costs[n] += fmean(cost.cost for (of, _), cost in searched.items() if of == n)
         (fewest, least), (longest, most) = min(costs.items()), max(costs.items())
         each = max(0.0, (most - least) / (longest - fewest)) if longest > fewest else 0.0
         return {

@@ -231,7 +231,7 @@ def why_sentence(metrics: Metrics) -> str:
         made = [] if is_too_wide(low, high) else [f"The step costs predict {span}."]
         return " ".join([*made, *_caveat(metrics, predicted)])
     if gamma * c == 0:
-        costs = f"drafting is free and verification takes {STEPS.bare(v)} target steps"
+        costs = f"no model drafts, and verification takes {STEPS.bare(v)} target steps"
     else:
         drafted = "1 token" if gamma == 1 else f"{gamma} tokens"
         costs = (

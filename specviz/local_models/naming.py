@@ -14,13 +14,14 @@ from specviz.local_models.added_folders import added_folders
 from specviz.local_models.finding import find_models
 from specviz.local_models.searching import path_at
 from specviz.record.drafters import DRAFT_METHODS, DraftMethod, first_method, head_method
-from specviz.record.pairs import OWN_MTP, PairSpec, is_address
+from specviz.record.pairs import EMBEDDED_HEADS, OWN_MTP, PairSpec, installed_pairs, is_address
 from specviz.record.run_config import RunConfig
 
 
 def place_of(name: str) -> str:
     """Return the ``place`` of the model with this name on this machine; else the name itself.
 
+    The name of an embedded pair with a head is that of its head.
     A path, a server's address and a Hub id stay as they are.
 
     Raises:
@@ -28,6 +29,8 @@ def place_of(name: str) -> str:
     """
     if name == OWN_MTP or is_address(name) or os.path.exists(os.path.expanduser(name)):
         return name
+    if name in EMBEDDED_HEADS and name in installed_pairs():
+        return PairSpec(name=name).draft_place or name
     found = find_models(added_folders()).named(name)
     return found.place if found is not None else name
 

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from specviz.figures.run_costs import costs_of_run, fitted_costs
 from specviz.figures.smooth_costs import smoothed
+from specviz.record.drafters import first_method
 from specviz.record.pairs import ProgressCallback
 from specviz.record.shapes import shape_text
 from specviz.record.step_costs import PassBytes, RunCosts
@@ -83,7 +84,9 @@ def costs_of_this_run(
 def _fitted(
     pair: Pair, config: RunConfig, runs: Sequence[RunCosts], table: StepCosts | None
 ) -> StepCosts | None:
-    made = fitted_costs(runs, table, None if config.is_chain else config)
+    made = fitted_costs(
+        runs, table, None if config.is_chain else config, searches=not config.draft_method.has_steps
+    )
     if made is None or table is not None:
         return made
     draft, target = _reads(pair, config)
@@ -116,7 +119,7 @@ def _bandwidth(device: torch.device, threads: int) -> float:
 
 
 def _stored_table(pair: Pair, config: RunConfig) -> StepCosts | None:
-    return load_value(TABLE_KIND, costs_key(pair, config), StepCosts)
+    return load_value(TABLE_KIND, _table_key(pair, config), StepCosts)
 
 
 def _smooth_table(pair: Pair, config: RunConfig) -> StepCosts | None:
@@ -168,7 +171,7 @@ def _measure_table(
             draft_reads=draft,
             target_reads=target,
         )
-        save_value(TABLE_KIND, costs_key(pair, config), measured)
+        save_value(TABLE_KIND, _table_key(pair, config), measured)
     return measured
 
 
@@ -187,7 +190,7 @@ def mend_step_costs(
     ``tries`` counts the attempts by key and is updated in place. Attempts are limited, because some
     machines are always busy.
     """
-    kept, key = _stored_table(pair, config), costs_key(pair, config)
+    kept, key = _stored_table(pair, config), _table_key(pair, config)
     if kept is not None and not (kept.noisy or kept.sparse):
         return
     if tries[key] >= _MOST_TRIES:
@@ -200,6 +203,13 @@ def mend_step_costs(
 
 def _quality(costs: StepCosts) -> tuple[bool, int, float]:
     return not costs.sparse, len(costs.contexts), -costs.drift
+
+
+def _table_key(pair: Pair, config: RunConfig) -> str:
+    """Return the key of a measured table; drafters without steps share their tables."""
+    if not config.draft_method.has_steps:
+        config = dataclasses.replace(config, drafter=first_method("").name)
+    return costs_key(pair, config)
 
 
 def costs_key(pair: Pair, config: RunConfig) -> str:

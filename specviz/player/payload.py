@@ -229,9 +229,12 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
 def _chosen_round_cost(
     figures: Metrics, curves: ThroughputCurves | None, chosen: RunChoice | None
 ) -> RoundCost | None:
-    """Return the round predicted for the chosen γ and sizes; None if they are the run's own."""
+    """Return the round predicted for the chosen γ and sizes.
+
+    None if they are the run's own, or if another chosen setting changes the acceptance.
+    """
     trace = figures.trace
-    if chosen is None:
+    if chosen is None or _is_stale(chosen, trace):
         return None
     found, gamma = None, chosen.config.gamma
     if gamma != trace.config.gamma:

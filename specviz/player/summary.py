@@ -100,7 +100,9 @@ def lead_of(text: str) -> tuple[str, str]:
 
 def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
     timing = timing_sentence(metrics, trace, so_far=so_far)
-    texts = (timing, why_sentence(metrics), *trace.notices)
+    loses = metrics.speedup_high is not None and metrics.speedup_high < 1 and not so_far
+    next_step = "Tune compares other values of γ and other methods on this prompt." if loses else ""
+    texts = (timing, why_sentence(metrics), next_step, *trace.notices)
     return " ".join(each for each in texts if each)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specviz.figures.speedup_words import UNCERTAIN, is_open, is_too_wide, is_wide, shown_speedup
 from specviz.figures.step_times import StepTimes
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS, counted
 from specviz.theory.speed import break_even_alpha
 from specviz.tune.answer import Answer, Candidate, gain_from_acceptance, gain_from_speed
+from specviz.tune.measuring import MeasuredCell
 from specviz.tune.methods import method_text
 from specviz.tune.surface import Cell
 
@@ -28,6 +31,29 @@ def advice(answer: Answer) -> str:
         gains = _gains(candidate, cell.temperature)
         parts = [_verdict(answer, candidate, cell), _width(answer, cell), gains]
     return " ".join(part for part in parts if part)
+
+
+def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
+    """Return whether longer runs confirm the best setting's speedup; "" without such runs."""
+    if answer.best is None:
+        return ""
+    candidate, best = answer.best
+    place = (candidate.label, best.gamma, best.temperature)
+    own = [each for each in measured if (each.label, each.gamma, each.temperature) == place]
+    found = next((each for each in own if each.speedup), None)
+    if found is None or found.speedup is None:
+        return ""
+    span = shown_speedup(found.speedup, found.low, found.high, UNCERTAIN)
+    text = f"Measured since then with this setting, in {counted(found.count, 'run')}: {span}"
+    low, high = (best.speedup if end is None else end for end in (best.low, best.high))
+    if low is not None and found.speedup < low:
+        text += ", less than the sentence above says"
+    elif high is not None and found.speedup > high:
+        text += ", more than the sentence above says"
+    first = measured[0]
+    if first is not found and (first.speedup or 0.0) > found.speedup:
+        text += f". {first.label} with γ {first.gamma} was faster"
+    return f"{text}."
 
 
 def _width(answer: Answer, cell: Cell) -> str:
@@ -64,8 +90,14 @@ def reason(candidate: Candidate, cell: Cell) -> str:
     least = "at least " if cell.basis == "at least" else ""
     reasons.append(f"{least}{TOKENS.bare(cell.tau)} tokens per round")
     if times is not None and times.c is not None and times.v is not None:
-        drafting = "drafting is free" if not times.c else f"a draft step costs {COST.bare(times.c)}"
-        reasons.append(f"{drafting}, verification {STEPS.bare(times.v)} target steps")
+        verifying = f"verification {STEPS.bare(times.v)} target steps"
+        if times.c:
+            reasons.append(f"a draft step costs {COST.bare(times.c)}, {verifying}")
+        elif cell.basis == "expected" and cell.speedup:
+            mean = f"a round costs {STEPS.bare(cell.tau / cell.speedup)} target steps on average"
+            reasons.append(f"{mean}, {STEPS.bare(times.v)} with {counted(cell.gamma, 'candidate')}")
+        else:
+            reasons.append(verifying)
     return "; ".join(reasons)
 
 

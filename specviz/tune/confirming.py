@@ -39,7 +39,7 @@ class CellsJob(ComparisonJob):
     ) -> None:
         plan = plan_of_cells(choices, items, repeats=repeats)
         super().__init__(plan, maker, library, name="tune-cells", title="Tune: chosen settings")
-        self.choices = tuple(choices)
+        self.choices, self.items = tuple(choices), tuple(items)
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
@@ -57,7 +57,7 @@ class RaceJob(MakerJob):
         library: Library | None,
     ) -> None:
         super().__init__(maker, name="tune-race", label="Tune: racing the best candidates")
-        self.choices = tuple(choices)
+        self.choices, self.items = tuple(choices), tuple(items)
         self._items, self._library = mixed(items), library
         budget = len(choices) * _FULL // 2
         self._stages = _with_items(stages_of(len(choices), budget), len(items))

@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 import pytest
 
@@ -258,6 +258,17 @@ def test_runs_beside_other_processes_make_costs_noisy() -> None:
     calm = fitted(replace(first, others=0.02), replace(second, others=0.03), busy[1])
     assert (calm.others, calm.noisy) == (0.03, False)
     assert step_cost_warning(calm) is None
+
+
+def test_the_search_of_a_drafter_without_steps_is_overhead() -> None:
+    runs = [costs_of(Machine().timed(seed), process=str(seed)) for seed in (1, 2, 3)]
+    drafts, searches = fitted(*runs), fitted_costs(runs, None, searches=True)
+    assert searches is not None
+    phases = [each for run in runs for each in run.phases if each.phase == "draft"]
+    assert len({each.candidates for each in phases}) == 1
+    gamma, step = phases[0].candidates, drafts.target_step(1)
+    search = (searches.overhead_of(gamma) - drafts.overhead_of(gamma)) / step
+    assert search == pytest.approx(fmean(each.cost for each in phases), rel=0.05)
 
 
 def test_a_run_keeps_how_busy_the_machine_was() -> None:

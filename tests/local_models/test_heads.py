@@ -15,6 +15,7 @@ from specviz.formats.heads import read_head
 from specviz.local_models.naming import (
     check_drafter,
     head_at,
+    place_of,
     with_drafter,
     with_fitting_drafter,
     with_head,
@@ -41,6 +42,13 @@ def test_a_head_is_recognised_in_a_folder_and_in_the_hub_cache(home: Path) -> No
     assert head_at("\0") == ""
     assert with_head(replace(SPEC, draft=str(folder))).draft_kind == "eagle"
     assert with_head(replace(SPEC, draft="mtp")).draft_kind == "mtp"
+
+
+def test_the_name_of_an_embedded_pair_with_a_head_is_that_of_its_head() -> None:
+    place = place_of("tinystories-eagle3")
+    assert place == PairSpec(name="tinystories-eagle3").draft_place
+    assert head_at(place) == "eagle"
+    assert place_of("tinystories") == "tinystories"
 
 
 def test_a_pair_without_a_draft_has_no_head() -> None:

@@ -59,6 +59,13 @@ def test_the_table_is_full_and_reused(pair: Pair, empty_home: Path, quick: None)
     assert step_costs(pair, GREEDY) == fresh
 
 
+def test_drafters_without_steps_share_a_table(pair: Pair, empty_home: Path, quick: None) -> None:
+    lookup = step_costs(pair, replace(GREEDY, drafter="prompt-lookup"))
+    assert lookup is not None
+    assert not lookup.draft
+    assert step_costs(pair, replace(GREEDY, drafter="suffix")) == lookup
+
+
 def test_costs_come_from_earlier_runs_of_other_processes_if_there_are_any(
     pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,27 @@ def test_a_detected_template_does_not_make_the_forecast_stale(
     assert found["charts"]["throughput"]["stale"] is stale
 
 
+def test_a_round_is_predicted_only_for_the_acceptance_of_the_run() -> None:
+    trace = recorded()
+
+    def predicted(**changes: Any) -> bool:
+        config = replace(trace.config, **changes)
+        chosen = RunChoice(config=config, prompt=trace.prompt.text, kind=trace.prompt.kind)
+        found = payload(
+            trace,
+            RunStatus(id="done", state="done", label="done"),
+            curves=curves_of(trace, metrics(trace), None),
+            chosen=chosen,
+        )
+        return found["summary"]["round_cost"]["predicted"]
+
+    gamma = trace.config.gamma + 1
+    assert not predicted()
+    assert predicted(gamma=gamma)
+    assert not predicted(gamma=gamma, drafter="suffix")
+    assert not predicted(gamma=gamma, temperature=1.0)
+
+
 def sent() -> list[tuple[str, JsonObject]]:
     """Payloads with the names of their types."""
     race = race_payload(["thrifty", "wasteful"], [thrifty(), wasteful()])

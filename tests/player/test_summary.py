@@ -152,7 +152,7 @@ def test_warns_if_speedup_and_costs_contradict_unless_growing() -> None:
         (
             3,
             0.0,
-            "drafting is free and verification takes 1.25 target steps",
+            "no model drafts, and verification takes 1.25 target steps",
         ),
     ],
 )

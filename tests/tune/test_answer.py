@@ -13,11 +13,11 @@ from specviz.cli.terminal_text import Painter
 from specviz.cli.tune import render_tune
 from specviz.comparison.plan import parse_lane
 from specviz.errors import ConfigError
-from specviz.record.numbers import UNKNOWN
+from specviz.record.numbers import STEPS, UNKNOWN
 from specviz.record.prompts import SuiteItem
 from specviz.theory.along import rounds_along
 from specviz.theory.speed import expected_tokens
-from specviz.tune.advice import advice, reason
+from specviz.tune.advice import advice, confirmation, reason
 from specviz.tune.answer import (
     Answer,
     Candidate,
@@ -226,8 +226,10 @@ def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
     text = advice(answer(copies))
     assert text.startswith("Use prompt lookup with γ 4: ")
     assert "twice as fast" not in text
-    (row,) = answer(copies).ranked
-    assert "drafting is free" in reason(*row)
+    ((candidate, cell),) = answer(copies).ranked
+    assert cell.speedup is not None
+    mean = f"a round costs {STEPS.bare(cell.tau / cell.speedup)} target steps on average"
+    assert mean in reason(candidate, cell)
     two = answer(drafting("good", EASY), drafting("bad", HARD))
     assert advice(two).startswith("Use good with γ ")
     candidate, cell = two.ranked[0]
@@ -236,6 +238,29 @@ def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
     even = float(why.partition("break-even at ")[2].partition(")")[0])
     assert times is not None
     assert expected_tokens(even, cell.gamma) == pytest.approx(times.round_cost, abs=0.01)
+
+
+def test_longer_runs_confirm_the_advice_or_correct_it() -> None:
+    found = answer(drafting("good", EASY), drafting("bad", HARD))
+    (best, cell), (other, slower) = found.ranked
+    assert cell.speedup is not None
+
+    def measured(label: str, at: Cell, speedup: float) -> MeasuredCell:
+        return MeasuredCell(
+            label=label, gamma=at.gamma, temperature=at.temperature, expected=at.speedup,
+            speedup=speedup, low=0.98 * speedup, high=1.02 * speedup, count=6,
+        )  # fmt: skip
+
+    assert confirmation(found, ()) == ""
+    assert confirmation(found, [measured(other.label, slower, 1.1)]) == ""
+    for factor, words in ((1.0, "6 runs: "), (0.5, "less than"), (2.0, "more than")):
+        text = confirmation(found, [measured(best.label, cell, factor * cell.speedup)])
+        assert words in text
+        assert ("than the sentence" in text) is (factor != 1)
+        assert "was faster" not in text
+    won = measured(other.label, slower, 2 * cell.speedup)
+    text = confirmation(found, [won, measured(best.label, cell, cell.speedup)])
+    assert f"bad with γ {slower.gamma} was faster" in text
 
 
 def test_advice_names_what_is_missing() -> None:

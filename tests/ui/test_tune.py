@@ -191,9 +191,9 @@ def test_a_target_alone_drafts_by_prompt_lookup(
     assert "tune_lookup" not in [each.key for each in app.toggle]
     assert "2 is left out" in app.warning[0].value
     offered = app.multiselect(key="tune_ways").options
-    assert "drafter=suffix" in offered
+    assert "drafter=early-exit:1" in offered
     assert "num_drafts=4" not in offered
-    assert [each.config.drafter for each in asked(app).lanes] == ["prompt-lookup"]
+    assert [each.config.drafter for each in asked(app).lanes] == ["prompt-lookup", "suffix"]
 
 
 def test_races_the_first_candidates(use: Callable[..., ScoringMaker]) -> None:
@@ -210,6 +210,11 @@ def test_races_the_first_candidates(use: Callable[..., ScoringMaker]) -> None:
     assert work.error is None
     assert "Fastest when measured: prompt lookup with γ" in page_text(app)
     assert app.table[-1].value["candidate"].iloc[0] == "prompt lookup"
+    assert "Measured since then with this setting" in page_text(app)
+    sound(app.text_area(key="tune_prompt").set_value("Another prompt").run())
+    ask(app)  # its answer has no measurement yet
+    assert "Fastest when measured" not in page_text(app)
+    assert "Measured since then" not in page_text(app)
 
 
 def test_warns_about_an_impossible_text(use: Callable[..., ScoringMaker]) -> None:
@@ -279,7 +284,7 @@ def test_job_can_be_stopped_on_its_page(use: Callable[..., ScoringMaker]) -> Non
     work: Any = the_job_queue().newest("tune")
     wait_until(lambda: bool(maker.studies))
     sound(app.run())
-    assert "0 of 16" in str([each.proto.text for each in app.get("progress")])
+    assert "0 of 24" in str([each.proto.text for each in app.get("progress")])
     assert "In progress." in page_text(app)
     sound(app.button(key="stop_tune").click().run())
     assert work.wait(10)

@@ -54,8 +54,9 @@ def test_controls_set_the_question(use: Callable[..., ScoringMaker]) -> None:
     assert not config.ignore_eos
     assert question.temperatures == (0.0, 0.4, 0.7, 1.0)
     assert question.gammas == tuple(range(1, 17))
-    assert question.labels == ("draft model", "prompt lookup")
-    assert [each.config.drafter for each in maker.studies] == ["model", "prompt-lookup"]
+    assert question.labels == ("draft model", "prompt lookup", "suffix lookup")
+    drafters = [each.config.drafter for each in maker.studies]
+    assert drafters == ["model", "prompt-lookup", "suffix"]
     assert len(question.items) == 1
     assert question.items[0].prompt == app.text_area(key="tune_prompt").value
     assert question.text is None
@@ -213,7 +214,9 @@ def test_further_drafts_become_candidates_for_the_same_target(
     lanes = asked(app).lanes
     assert [each.spec.draft for each in lanes[1:3]] == ["some/draft", "my"]
     assert lanes[1].spec.target == lanes[2].spec.target == lanes[0].spec.target_place
-    assert [each.config.drafter for each in lanes] == ["model", "model", "model", "prompt-lookup"]
+    assert [each.config.drafter for each in lanes] == [
+        *("model", "model", "model"), "prompt-lookup", "suffix",
+    ]  # fmt: skip
 
 
 def test_uses_costs_of_another_machine(use: Callable[..., ScoringMaker]) -> None:

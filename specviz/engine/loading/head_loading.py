@@ -34,8 +34,8 @@ from specviz.record.trace import ModelInfo
 
 _BESIDE_QUANTISED = "q8_0"  # the type of a head's weights if its target's are quantised
 _SAME_PRECISION = (
-    "The weights of {name} are quantised to {kind}, because its target's are quantised, too; "
-    "--draft-weights float keeps them in floating point."
+    "The weights of {name} are quantised to {kind}, because its target's are quantised, too. "
+    "Weights of the draft (--draft-weights) can be float instead."
 )
 
 

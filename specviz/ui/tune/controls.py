@@ -43,7 +43,7 @@ _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
 _ONE, _FILE, _PASTED = "One prompt", "A file of mine", "Pasted text"
 SOURCES = (_ONE, PRESETS, CHAT_PROMPTS, _FILE, _PASTED)
-_LOOKUP = "drafter=prompt-lookup"
+_LOOKUPS = ("drafter=prompt-lookup", "drafter=suffix")
 _METHODS = (
     "rule=block", "rule=coupled", "rule=match", "num_drafts=2", "num_drafts=4",
     "branching=2x2x1", "dynamic_tree=4x12", "draft_until=confidence:0.4", "draft_until=cost",
@@ -104,8 +104,10 @@ class TuneSettings:
             with_draft(first, found_place(draft), spec.target_place) for draft in self.further
         ]
         others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
-        others += [parse_lane(_LOOKUP, first)] if self.lookup and self.texts.text is None else []
-        return (first, *others, *(parse_lane(each, first) for each in self.methods))
+        if self.lookup and self.texts.text is None:
+            others += [parse_lane(each, first) for each in _LOOKUPS]
+        others += [parse_lane(each, first) for each in self.methods]
+        return tuple(dict.fromkeys((first, *others)))
 
 
 def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
@@ -118,7 +120,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         help="The advice and the ranking apply to this temperature. The map also shows others.",
     )  # fmt: skip
     with st.expander("Other drafts and methods", key="tune_drafts"):
-        lookup, further = _choose_drafts(has_draft=spec.has_draft)
+        lookup, further = _choose_drafts(has_draft=bool(spec.draft_kind))
         bodies = _choose_bodies(spec)
         methods, refused = _choose_methods(spec, copies=texts.text is None)
     with st.expander("More settings", key="tune_more"):
@@ -219,7 +221,7 @@ def _choose_methods(
         copies: Whether drafters that copy from the text are allowed.
     """
     first = Lane(spec=spec, config=RunConfig(drafter=first_method(spec.draft_kind).name))
-    drafters = [f"drafter={each}" for each in ("suffix", *early_exits(num_layers(spec)))]
+    drafters = [f"drafter={each}" for each in early_exits(num_layers(spec))]
     fitting = [each for each in (*drafters, *_METHODS) if _refusal_of(each, first) is None]
     typed = st.multiselect(
         "Other methods", fitting, key="tune_ways", bind=_LINKED, accept_new_options=True,
@@ -263,11 +265,11 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw and read the further drafts, and whether prompt lookup is compared with the draft."""
-    lookup = has_draft and st.toggle(
-        "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
-        help="Drafts the tokens that followed the same tokens earlier in the text. Needs no draft "
-        "model.",
+    """Draw and read the further drafts, and whether lookup in the text is a candidate."""
+    lookup = not has_draft or st.toggle(
+        "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
+        help="They draft the tokens that followed the same tokens earlier in the text, and need no "
+        "draft model.",
     )  # fmt: skip
     typed = st.text_area(
         "Further drafts for this target, one per line", key="tune_further", height=90,

@@ -18,7 +18,7 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.trace import StepCosts
 from specviz.tune.answer import Answer
 from specviz.tune.confirming import CellsJob, RaceJob
-from specviz.tune.measuring import Choice
+from specviz.tune.measuring import Choice, MeasuredCell
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
 from specviz.ui.session.background_jobs import (
@@ -81,10 +81,17 @@ def shown_race(answer: Answer) -> RaceJob | None:
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
-    """Return the job if its runs use the chat template as the answer does, else None."""
-    chat = answer.question.config.chat
-    same = job is not None and all(each.config.chat == chat for each, _ in job.choices)
-    return job if same else None
+    """Return the job if it measured candidates of this answer on its prompts, else None."""
+    if job is None or job.items != answer.question.items:
+        return None
+    own = {each.lane for each in answer.candidates}
+    return job if all(each.lane in own for each, _ in job.choices) else None
+
+
+def measured_since(answer: Answer) -> tuple[MeasuredCell, ...]:
+    """Return what finished measurements of the answer gave; in a race, the fastest is first."""
+    jobs = (shown_race(answer), shown_cells(answer))
+    return tuple(cell for job in jobs if job is not None and not job.going for cell in job.cells)
 
 
 def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.comparison.plan import MAX_LANES
+from specviz.comparison.plan import MAX_LANES, Lane
 from specviz.record.run_config import RunConfig
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.measuring import Choice, plan_of_cells
 from specviz.tune.surface import Cell
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.settings import take_settings
-from specviz.ui.widgets.pair_boxes import set_bodies
+from specviz.ui.session.presses import press
+from specviz.ui.widgets.pair_boxes import put_local_pair, set_bodies
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 _GO = "tune go to watch"
@@ -31,8 +32,8 @@ def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -
     unwatchable = candidate.lane.spec.served or answer.question.text is not None
     if unwatchable or unsupported_settings(config):
         return
-    prompt = answer.question.items[0].prompt
-    st.button("Watch this setting", key=key, on_click=_to_watch, args=(prompt, candidate, cell))
+    own = (answer.question.items[0].prompt, answer.question.lanes[0])
+    st.button("Watch this setting", key=key, on_click=_to_watch, args=(*own, candidate, cell))
 
 
 def offer_rows(answer: Answer) -> None:
@@ -53,10 +54,13 @@ def _config(candidate: Candidate, cell: Cell) -> RunConfig:
     return replace(candidate.lane.config, gamma=cell.gamma, temperature=cell.temperature)
 
 
-def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
+def _to_watch(prompt: str, first: Lane, candidate: Candidate, cell: Cell) -> None:
     spec = candidate.lane.spec
+    if spec.draft != first.spec.draft:
+        put_local_pair(spec.target or "", spec.draft or "")
     set_bodies(spec.target_body, spec.draft_body)  # without it, Watch would offer a default body
     apply_settings(prompt, _config(candidate, cell))
+    press("run")
     st.session_state[_GO] = True
 
 

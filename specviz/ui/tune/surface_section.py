@@ -10,7 +10,13 @@ import streamlit as st
 from specviz.figures.speedup_words import is_too_wide, shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
-from specviz.tune.advice import FOREIGN_TEXT_NOTE, advice, basis_text, speedup_text
+from specviz.tune.advice import (
+    FOREIGN_TEXT_NOTE,
+    advice,
+    basis_text,
+    confirmation,
+    speedup_text,
+)
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.confirming import CellsJob
 from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
@@ -19,7 +25,7 @@ from specviz.tune.surface import Cell
 from specviz.tune.tune_job import TuneJob
 from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
-from specviz.ui.tune.current import follow, measure, shown_cells
+from specviz.ui.tune.current import follow, measure, measured_since, shown_cells
 from specviz.ui.tune.opening import offer_watch
 from specviz.ui.widgets.page_parts import Provenance, show_chart
 from specviz.ui.widgets.plain_text import as_text
@@ -41,6 +47,8 @@ def show_advice_of(answer: Answer, *, given: bool) -> None:
         st.markdown(f"##### {as_text(first.removesuffix('.'))}.")
         if rest:
             st.markdown(as_text(rest))
+        if not given and (outcome := confirmation(answer, measured_since(answer))):
+            st.markdown(f":green-badge[measured] {as_text(outcome)}")
         st.caption(_basis(answer, given=given))
 
 

@@ -25,6 +25,7 @@ from specviz.player.payload import (
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.record.pairs import DEFAULT_PAIR, pair_title
 from specviz.record.trace import PairInfo, Trace
+from specviz.tune.methods import method_text
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import linked_moment
 from specviz.ui.session.redraw import redraw_while_busy
@@ -267,7 +268,8 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
 def _pair_and_device(trace: Trace) -> str:
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
     pair = trace.pair
-    parts = (pair_title(pair.name), pair.chosen_weights, pair.body_sizes, where)
+    method = "" if trace.config.draft_method.drafts_with else method_text(trace.config)
+    parts = (pair_title(pair.name), method, pair.chosen_weights, pair.body_sizes, where)
     return " · ".join(each for each in parts if each)
 
 
