@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.ui.paging import opened, sound
@@ -20,6 +22,21 @@ def test_other_pages_start_with_the_prompt_and_the_temperature_of_watch() -> Non
     sound(app.switch_page("pages/compare.py").run())
     assert app.text_area(key="compare_prompt").value == "A dog ran."
     assert [app.slider(key=f"compare_{n}_temperature").value for n in (1, 2)] == [0.2, 0.2]
+
+
+def test_a_prompt_that_changed_on_watch_is_taken_by_a_button() -> None:
+    def taking() -> list[Any]:
+        return [each for each in app.button if each.key == "tune_take_prompt"]
+
+    app = opened(live="false")
+    sound(app.text_area(key="prompt").set_value("A dog ran.").run())
+    sound(app.switch_page("pages/tune.py").run())
+    assert not taking()
+    sound(app.text_area(key="tune_prompt").set_value("A cat sat.").run())
+    (button,) = taking()
+    sound(button.click().run())
+    assert app.text_area(key="tune_prompt").value == "A dog ran."
+    assert not taking()
 
 
 def test_other_pages_start_without_the_chat_template_if_watch_does(

@@ -30,7 +30,7 @@ def show_conversation(choices: Choices, history: History) -> None:
         placeholder="The template's default", max_chars=2_000,
     )  # fmt: skip
     st.chat_input(
-        "Next message, after the answer", key=_NEXT, on_submit=_continue, args=(history,),
+        "Next message", key=_NEXT, on_submit=_continue, args=(history,),
         max_chars=20_000,
     )  # fmt: skip
     if st.session_state.pop(_EARLY, False):

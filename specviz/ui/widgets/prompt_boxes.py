@@ -32,7 +32,8 @@ class PromptBoxes:
 
     Linked controls start with the link's values, and put a chosen preset into the link. A custom
     prompt is never added to the link automatically: the user decides whether to share it. Other
-    controls start with the prompt of Watch, unless it belongs to a conversation.
+    controls start with the prompt of Watch, unless it belongs to a conversation; later, a button
+    takes it.
     """
 
     prefix: str = ""
@@ -80,6 +81,11 @@ class PromptBoxes:
         )  # fmt: skip
         if self.linked:
             _link(st.session_state[self._preset])
+        elif self._of_watch() not in (None, (st.session_state[self._preset], prompt)):
+            st.button(
+                "Use the prompt of Watch", key=f"{self.prefix}take_prompt", type="tertiary",
+                on_click=self._take_from_watch, args=(changed,),
+            )  # fmt: skip
         return prompt
 
     def settle(self) -> str:
@@ -108,15 +114,24 @@ class PromptBoxes:
     def _first(self) -> tuple[str, str]:
         texts = _preset_texts()
         if not self.linked:
-            state, watch = st.session_state, PromptBoxes()
-            if state.get(watch._prompt) and watch._preset in state and not state.get(EARLIER):
-                return state[watch._preset], state[watch._prompt]
-            return next(iter(texts.items()))
+            return self._of_watch() or next(iter(texts.items()))
         prompt = st.query_params.get("prompt")
         if prompt is not None:
             return _OWN, prompt
         preset = st.query_params.get("preset", "")
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
+
+    def _of_watch(self) -> tuple[str, str] | None:
+        """Return preset and prompt of Watch; None if it has none or shows a conversation."""
+        state, watch = st.session_state, PromptBoxes()
+        if not state.get(watch._prompt) or watch._preset not in state or state.get(EARLIER):
+            return None
+        return state[watch._preset], state[watch._prompt]
+
+    def _take_from_watch(self, changed: Callable[[], None]) -> None:
+        if (found := self._of_watch()) is not None:
+            st.session_state[self._preset], st.session_state[self._prompt] = found
+            changed()
 
 
 def uploaded_items(key: str) -> tuple[SuiteItem, ...]:

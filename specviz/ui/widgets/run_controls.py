@@ -208,7 +208,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         "top_p": round(top_p, 2),
         "seed": int(seed),
         "ignore_eos": st.toggle(
-            "Go on after the text has ended", key="ignore_eos", **_LINKED,
+            "Continue after the end of the text", key="ignore_eos", **_LINKED,
             on_change=_ask_restart,
             help="Decodes up to the full length, even after an end-of-text token.",
         ),
