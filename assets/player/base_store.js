@@ -21,6 +21,7 @@ import { Recording } from "./recording.js";
 /** @typedef {"text"|"rounds"} Pane */
 
 export const UNDER_WAY = ["loading", "queued", "running"];
+const FEW_CORES = 4; // of the browser's machine, which often runs the models as well
 
 /**
  * The state of the player. Views read it, and change it only through its methods. After a change,
@@ -91,6 +92,14 @@ export class BaseStore {
     return this.still || this.held || Boolean(this.data.run?.waiting) || (this.underWay && !this.decoded);
   }
 
+  /**
+  * Whether nothing moves between two steps: drawing would take processor time from a run that is
+  * being timed on a machine with few cores.
+  */
+  get calm() {
+    return this.quiet || (this.underWay && navigator.hardwareConcurrency <= FEW_CORES);
+  }
+
   /** Whether the user has just requested another run, so that this one pauses until it arrives. */
   get held() {
     return performance.now() < this.heldUntil;
@@ -120,7 +129,7 @@ export class BaseStore {
   notifyWatchers(now) {
     this.frame = 0;
     if (this.hasty && now < this.rested) return this.changed();
-    this.lively = this.cursor - this.drawn === 1 && !this.quiet && !this.hasty;
+    this.lively = this.cursor - this.drawn === 1 && !this.calm && !this.hasty;
     this.drawn = this.cursor;
     for (const watcher of this.watchers) watcher();
     const took = performance.now() - now;

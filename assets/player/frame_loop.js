@@ -24,7 +24,7 @@ export class FrameLoop {
 
   ask() {
     const next = () => (this.frame = requestAnimationFrame((now) => this.nextFrame(now)));
-    if (this.store.quiet) this.timer = window.setTimeout(next, QUIET_FRAME);
+    if (this.store.calm) this.timer = window.setTimeout(next, QUIET_FRAME);
     else next();
   }
 

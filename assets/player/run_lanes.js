@@ -161,8 +161,8 @@ class RunLanes {
 
   /** Called between two events; paints only while playing slowly enough to be visible. */
   drawBetweenEvents() {
-    const { quiet, speed } = this.store;
-    if (this.view && !quiet && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
+    const { calm, speed } = this.store;
+    if (this.view && !calm && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
   }
 
   /** @param {number} width @returns {ClockWindow} */
