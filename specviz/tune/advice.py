@@ -50,8 +50,9 @@ def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
         text += ", less than the sentence above says"
     elif high is not None and found.speedup > high:
         text += ", more than the sentence above says"
-    first = measured[0]
-    if first is not found and (first.speedup or 0.0) > found.speedup:
+    rivals = [each for each in measured if each.temperature == best.temperature]
+    first = max(rivals, key=lambda each: each.speedup or 0.0)
+    if (first.speedup or 0.0) > found.speedup:
         text += f". {first.label} with γ {first.gamma} was faster"
     return f"{text}."
 

@@ -261,6 +261,10 @@ def test_longer_runs_confirm_the_advice_or_correct_it() -> None:
     won = measured(other.label, slower, 2 * cell.speedup)
     text = confirmation(found, [won, measured(best.label, cell, cell.speedup)])
     assert f"bad with γ {slower.gamma} was faster" in text
+    warmer = replace(won, temperature=0.0)
+    assert cell.temperature != warmer.temperature
+    text = confirmation(found, [warmer, measured(best.label, cell, cell.speedup)])
+    assert "was faster" not in text
 
 
 def test_advice_names_what_is_missing() -> None:

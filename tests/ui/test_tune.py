@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.errors import SpecvizError
-from specviz.record.pairs import PairSpec
+from specviz.record.pairs import DEFAULT_PAIR, PairSpec, pairs_folder
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
 from specviz.ui.session.background_jobs import the_job_queue
@@ -101,6 +101,21 @@ def test_opens_the_chosen_cell_on_watch(use: Callable[..., ScoringMaker]) -> Non
     assert app.number_input(key="top_k").value == 11
     assert app.selectbox(key="drafter").value == "prompt-lookup"
     assert app.text_area(key="prompt").value == "One *day*"
+
+
+def test_a_further_draft_opens_on_watch(
+    use: Callable[..., ScoringMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.ui.tune.opening.press", lambda _: None)  # it is not in the cache
+    use(ScoringMaker())
+    app = tune_page(tune_tab="Which draft?")
+    sound(app.text_area(key="tune_further").set_value("some/draft").run())
+    ask(app)
+    (label,) = (each for each in app.selectbox(key="tune_row").options if "some" in each)
+    sound(app.selectbox(key="tune_row").set_value(label).run())
+    sound(app.button(key="tune_watch_row").click().run())
+    assert app.text_input(key="draft_id").value == "some/draft"
+    assert Path(app.text_input(key="target_id").value) == pairs_folder() / DEFAULT_PAIR / "target"
 
 
 def test_measures_the_chosen_cells(use: Callable[..., ScoringMaker]) -> None:

@@ -29,7 +29,7 @@ from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.train.controls import KIND_NAMES
 from specviz.ui.train.current import target_of
 from specviz.ui.tune.current import follow
-from specviz.ui.widgets.pair_boxes import put_local_pair
+from specviz.ui.widgets.pair_boxes import put_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 BEFORE_AND_AFTER = "train-compare"
@@ -132,7 +132,7 @@ def _hand_over(page: str, made: PairSpec, spec: PairSpec, gamma: int) -> None:
         lanes = lanes_of(made, spec, gamma, chat=False)
         st.session_state[LANES_HANDOVER] = [lane_text(each) for each in lanes]
     else:
-        put_local_pair(made.target or "", made.draft or "")
+        put_pair(made.target or "", made.draft or "")
         st.session_state["gamma"] = gamma
 
 

@@ -15,7 +15,7 @@ from specviz.tune.surface import Cell
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.settings import take_settings
 from specviz.ui.session.presses import press
-from specviz.ui.widgets.pair_boxes import put_local_pair, set_bodies
+from specviz.ui.widgets.pair_boxes import put_pair, set_bodies
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 _GO = "tune go to watch"
@@ -57,7 +57,7 @@ def _config(candidate: Candidate, cell: Cell) -> RunConfig:
 def _to_watch(prompt: str, first: Lane, candidate: Candidate, cell: Cell) -> None:
     spec = candidate.lane.spec
     if spec.draft != first.spec.draft:
-        put_local_pair(spec.target or "", spec.draft or "")
+        put_pair(spec.target or "", spec.draft or "")
     set_bodies(spec.target_body, spec.draft_body)  # without it, Watch would offer a default body
     apply_settings(prompt, _config(candidate, cell))
     press("run")

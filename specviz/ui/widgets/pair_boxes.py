@@ -307,9 +307,15 @@ def forget_bodies() -> None:
     _remembered().pop(_CHOSEN, None)
 
 
-def put_local_pair(target: str, draft: str) -> None:
-    """Set the controls to two folders, without simulated sizes. Call before they are drawn."""
-    values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
+def put_pair(target: str, draft: str) -> None:
+    """Set the controls to two models by place, without simulated sizes. Call before they are drawn.
+
+    A place is a path or a Hub id.
+    """
+    if all(os.path.isabs(each) or os.path.exists(each) for each in (target, draft) if each):
+        values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
+    else:
+        values = {"pair": _HUB, "known_pair": _OWN, "target_id": target, "draft_id": draft}
     for key, value in values.items():
         st.session_state[key] = _remembered()[key] = value
     set_bodies(NO_BODY, NO_BODY)
