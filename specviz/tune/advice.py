@@ -44,12 +44,12 @@ def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
     if found is None or found.speedup is None:
         return ""
     span = shown_speedup(found.speedup, found.low, found.high, UNCERTAIN)
-    text = f"Measured since then with this setting, in {counted(found.count, 'run')}: {span}"
+    text = f"In {counted(found.count, 'run')} with this setting: {span}"
     low, high = (best.speedup if end is None else end for end in (best.low, best.high))
     if low is not None and found.speedup < low:
-        text += ", less than the sentence above says"
+        text += ", less than expected"
     elif high is not None and found.speedup > high:
-        text += ", more than the sentence above says"
+        text += ", more than expected"
     rivals = [each for each in measured if each.temperature == best.temperature]
     first = max(rivals, key=lambda each: each.speedup or 0.0)
     if (first.speedup or 0.0) > found.speedup:

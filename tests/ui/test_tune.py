@@ -225,11 +225,11 @@ def test_races_the_first_candidates(use: Callable[..., ScoringMaker]) -> None:
     assert work.error is None
     assert "Fastest when measured: prompt lookup with γ" in page_text(app)
     assert app.table[-1].value["candidate"].iloc[0] == "prompt lookup"
-    assert "Measured since then with this setting" in page_text(app)
+    assert "runs with this setting: " in page_text(app)
     sound(app.text_area(key="tune_prompt").set_value("Another prompt").run())
     ask(app)  # its answer has no measurement yet
     assert "Fastest when measured" not in page_text(app)
-    assert "Measured since then" not in page_text(app)
+    assert "runs with this setting: " not in page_text(app)
 
 
 def test_warns_about_an_impossible_text(use: Callable[..., ScoringMaker]) -> None:
