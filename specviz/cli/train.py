@@ -23,6 +23,7 @@ from specviz.record.prompts import MAX_SUITE_BYTES, preset_suite, read_suite
 from specviz.store.text_files import read_text
 from specviz.training.drafts.estimate import Estimate, estimate, long_time, measured_arithmetic
 from specviz.training.drafts.export import Exported, export
+from specviz.training.drafts.kept_trainings import kept_training
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
 from specviz.training.drafts.progress import TextFigures, Trained
 from specviz.training.drafts.training_job import DraftWork, TrainingJob
@@ -102,7 +103,7 @@ def _plan(options: argparse.Namespace) -> TrainingPlan:
         together=options.together,
         seed=options.seed,
         prompts=_prompts(options),
-        task_share=options.task_share,
+        task_share=_task_share(options),
     )
     return TrainingPlan(
         kind=options.kind,
@@ -116,6 +117,13 @@ def _plan(options: argparse.Namespace) -> TrainingPlan:
         rate=options.rate,
         seed=options.seed,
     )
+
+
+def _task_share(options: argparse.Namespace) -> float:
+    if options.task_share is not None:
+        return options.task_share
+    kept = kept_training(Path(options.out)) if options.out else None
+    return kept.plan.texts.task_share if kept is not None else TextPlan().task_share
 
 
 def _prompts(options: argparse.Namespace) -> tuple[str, ...]:

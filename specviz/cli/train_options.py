@@ -49,9 +49,9 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     _add_number(group, "turns", _TEXTS.turns, "turns of a conversation that it writes, at most")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
     group.add_argument(
-        "--task-share", type=float, default=_TEXTS.task_share, metavar="S",
+        "--task-share", type=float, metavar="S",
         help="share of the texts in which a chat model that writes on its own answers a task "
-        f"(default: {_TEXTS.task_share:g})",
+        f"(default: {_TEXTS.task_share:g}, or that of a started training)",
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.errors import ConfigError
 from specviz.figures.speedup_words import is_too_wide, shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
-from specviz.local_models.naming import place_of
+from specviz.local_models.naming import draft_place_of
 from specviz.record.numbers import RATIO
 from specviz.record.trace import StepCosts
 from specviz.store.text_files import read_text
@@ -131,7 +131,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
     default = Lane(spec=spec_from(one), config=with_chat(config_from(one), one))
     target = default.spec.target_place
     further = drafts[1:] if options.target is not None else drafts
-    lanes = [default, *(with_draft(default, place_of(each), target) for each in further)]
+    lanes = [default, *(with_draft(default, draft_place_of(each), target) for each in further)]
     return (*lanes, *(named_lane(text, default) for text in options.candidate))
 
 

@@ -105,7 +105,7 @@ def fitted_costs(
     usable = [run for run in runs if run.phases]
     if not usable:
         return table
-    fit = _Fit(usable, table)
+    fit = _Fit(usable, table, searches=searches)
     others = [run.others for run in usable if run.others is not None]
     made = fit.trees(trees) if trees is not None else fit.chains()
     return replace(
@@ -116,14 +116,17 @@ def fitted_costs(
         drift=0.0,
         samples=None,
         others=median(others) if others else None,
-        **fit.overhead(searches=searches),
+        **fit.overhead(),
     )
 
 
 class _Fit:
     """The costs of runs of one pair, and the measured table if there is one."""
 
-    def __init__(self, runs: Sequence[RunCosts], table: StepCosts | None) -> None:
+    def __init__(
+        self, runs: Sequence[RunCosts], table: StepCosts | None, *, searches: bool
+    ) -> None:
+        self._searches = searches
         found: dict[_Kind, list[tuple[str, PhaseCost]]] = defaultdict(list)
         for run in runs:
             for each in run.phases:
@@ -237,6 +240,8 @@ class _Fit:
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
         """Return the first draft steps fed one and two tokens, later steps, and their errors."""
+        if self._searches:
+            return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}
         if not known:
             table = self._table
@@ -307,12 +312,12 @@ class _Fit:
 
     # Outside the models
 
-    def overhead(self, *, searches: bool) -> dict[str, float]:
+    def overhead(self) -> dict[str, float]:
         known = self._known("other")
         if not known:
             return {}
         costs = {n: cost.cost for (n, _), cost in known.items()}
-        searched = self._known("draft") if searches else {}
+        searched = self._known("draft") if self._searches else {}
         for n in costs.keys() & {n for n, _ in searched}:
             costs[n] += fmean(cost.cost for (of, _), cost in searched.items() if of == n)
         (fewest, least), (longest, most) = min(costs.items()), max(costs.items())
@@ -320,7 +325,7 @@ class _Fit:
         return {
             "overhead": self._step * max(0.0, most - each * longest),
             "overhead_each": self._step * each,
-            "overhead_error": max(cost.error for cost in known.values()),
+            "overhead_error": max(cost.error for cost in (*known.values(), *searched.values())),
         }
 
 

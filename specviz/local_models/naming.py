@@ -21,7 +21,6 @@ from specviz.record.run_config import RunConfig
 def place_of(name: str) -> str:
     """Return the ``place`` of the model with this name on this machine; else the name itself.
 
-    The name of an embedded pair with a head is that of its head.
     A path, a server's address and a Hub id stay as they are.
 
     Raises:
@@ -29,17 +28,29 @@ def place_of(name: str) -> str:
     """
     if name == OWN_MTP or is_address(name) or os.path.exists(os.path.expanduser(name)):
         return name
-    if name in EMBEDDED_HEADS and name in installed_pairs():
-        return PairSpec(name=name).draft_place or name
     found = find_models(added_folders()).named(name)
     return found.place if found is not None else name
+
+
+def draft_place_of(name: str) -> str:
+    """Return the place of a draft; the name of an embedded pair with a head names its head."""
+    return embedded_head(name) or place_of(name)
+
+
+def embedded_head(name: str) -> str | None:
+    """Return the place of the head of the embedded pair with this name; None without a head."""
+    is_head = name in EMBEDDED_HEADS and name in installed_pairs()
+    return PairSpec(name=name).draft_place if is_head else None
 
 
 def with_places(spec: PairSpec) -> PairSpec:
     """Return ``spec`` with the names of local models replaced by their places, and its head."""
     places = {
-        role: place_of(name)
-        for role, name in (("target", spec.target), ("draft", spec.draft))
+        role: find(name)
+        for role, name, find in (
+            ("target", spec.target, place_of),
+            ("draft", spec.draft, draft_place_of),
+        )
         if name is not None
     }
     return with_head(replace(spec, **places))

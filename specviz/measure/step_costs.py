@@ -207,13 +207,16 @@ def _quality(costs: StepCosts) -> tuple[bool, int, float]:
 
 def _table_key(pair: Pair, config: RunConfig) -> str:
     """Return the key of a measured table; drafters without steps share their tables."""
-    if not config.draft_method.has_steps:
-        config = dataclasses.replace(config, drafter=first_method("").name)
-    return costs_key(pair, config)
+    drafter = config.drafter if config.draft_method.has_steps else first_method("").name
+    return costs_key(pair, config, drafter)
 
 
-def costs_key(pair: Pair, config: RunConfig) -> str:
-    """Return a key made of everything that the cost of a step depends on."""
+def costs_key(pair: Pair, config: RunConfig, drafter: str = "") -> str:
+    """Return a key made of everything that the cost of a step depends on.
+
+    Args:
+        drafter: Its name if it is not that of the settings.
+    """
     environment, models = pair.environment, pair.info
     draft = models.draft.weights_sha256 if models.draft else "none"
     parts = (
@@ -221,7 +224,7 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
         f"{environment.device} {environment.device_name} {environment.dtype}",
         f"threads {environment.threads} torch {environment.versions.get('torch', '')} "
         f"numba {environment.versions.get('numba', '')}",
-        f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
+        f"sampling {_sampling(config)} drafter {drafter or config.drafter} timing {_TIMING}",
         *_shape(config),
         *_bodies(models),
         *(["step by step"] if _stepwise(pair, config) else []),

@@ -45,16 +45,26 @@ def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
         return ""
     span = shown_speedup(found.speedup, found.low, found.high, UNCERTAIN)
     text = f"In {counted(found.count, 'run')} with this setting: {span}"
-    low, high = (best.speedup if end is None else end for end in (best.low, best.high))
-    if low is not None and found.speedup < low:
+    low, high = _ends(found)
+    expected_low, expected_high = _ends(best)
+    if is_too_wide(found.low, found.high):
+        return f"{text}."
+    if high < expected_low:
         text += ", less than expected"
-    elif high is not None and found.speedup > high:
+    elif low > expected_high:
         text += ", more than expected"
     rivals = [each for each in measured if each.temperature == best.temperature]
-    first = max(rivals, key=lambda each: each.speedup or 0.0)
-    if (first.speedup or 0.0) > found.speedup:
+    first = max(rivals, key=lambda each: _ends(each)[0])
+    if _ends(first)[0] > high:
         text += f". {first.label} with γ {first.gamma} was faster"
     return f"{text}."
+
+
+def _ends(cell: Cell | MeasuredCell) -> tuple[float, float]:
+    """Return the ends of a speedup's interval; both are the speedup if there is no interval."""
+    value = cell.speedup or 0.0
+    low, high = (value if end is None else end for end in (cell.low, cell.high))
+    return low, high
 
 
 def _width(answer: Answer, cell: Cell) -> str:

@@ -20,7 +20,7 @@ from specviz.record.trace import RunConfig
 from specviz.tune.methods import OWN_SETTINGS, check_method, is_plain
 
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
-MAX_CANDIDATES = 8
+MAX_CANDIDATES = 9
 MAX_TEXTS = 2000
 MAX_TEMPERATURES = 16
 _ENOUGH_TEXTS = 5

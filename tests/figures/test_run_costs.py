@@ -264,6 +264,7 @@ def test_the_search_of_a_drafter_without_steps_is_overhead() -> None:
     runs = [costs_of(Machine().timed(seed), process=str(seed)) for seed in (1, 2, 3)]
     drafts, searches = fitted(*runs), fitted_costs(runs, None, searches=True)
     assert searches is not None
+    assert not searches.draft
     phases = [each for run in runs for each in run.phases if each.phase == "draft"]
     assert len({each.candidates for each in phases}) == 1
     gamma, step = phases[0].candidates, drafts.target_step(1)

@@ -14,11 +14,13 @@ from specviz.formats.head_corrections import corrected_config
 from specviz.formats.heads import read_head
 from specviz.local_models.naming import (
     check_drafter,
+    draft_place_of,
     head_at,
     place_of,
     with_drafter,
     with_fitting_drafter,
     with_head,
+    with_places,
 )
 from specviz.record.drafters import DRAFT_METHODS
 from specviz.record.pairs import PairSpec
@@ -45,10 +47,11 @@ def test_a_head_is_recognised_in_a_folder_and_in_the_hub_cache(home: Path) -> No
 
 
 def test_the_name_of_an_embedded_pair_with_a_head_is_that_of_its_head() -> None:
-    place = place_of("tinystories-eagle3")
+    place = draft_place_of("tinystories-eagle3")
     assert place == PairSpec(name="tinystories-eagle3").draft_place
     assert head_at(place) == "eagle"
-    assert place_of("tinystories") == "tinystories"
+    assert draft_place_of("tinystories") == place_of("tinystories") == "tinystories"
+    assert with_places(replace(SPEC, draft="tinystories-eagle3")).draft_kind == "eagle"
 
 
 def test_a_pair_without_a_draft_has_no_head() -> None:

@@ -63,7 +63,9 @@ def test_drafters_without_steps_share_a_table(pair: Pair, empty_home: Path, quic
     lookup = step_costs(pair, replace(GREEDY, drafter="prompt-lookup"))
     assert lookup is not None
     assert not lookup.draft
-    assert step_costs(pair, replace(GREEDY, drafter="suffix")) == lookup
+    own = RunConfig(temperature=0.0, drafter="a:B", draft_until="confidence:0.4")
+    for config in (replace(GREEDY, drafter="suffix"), own):
+        assert step_costs(pair, config) == lookup
 
 
 def test_costs_come_from_earlier_runs_of_other_processes_if_there_are_any(

@@ -261,3 +261,11 @@ def test_notices_follow_the_timing() -> None:
         full_trace(), notices=("Rounds go step by step, without graphs: why.",)
     )
     assert summary(trace, metrics(trace))["because"].endswith(trace.notices[0])
+
+
+@pytest.mark.parametrize(("high", "names"), [(0.9, True), (1.1, False)])
+def test_a_slower_run_names_tune(high: float, names: bool) -> None:
+    trace = full_trace()
+    figures = with_timing(metrics(trace), 0.8, 0.7, high)
+    assert ("Tune compares" in summary(trace, figures)["because"]) is names
+    assert "Tune compares" not in summary(trace, figures, so_far=True)["because"]

@@ -245,10 +245,10 @@ def test_longer_runs_confirm_the_advice_or_correct_it() -> None:
     (best, cell), (other, slower) = found.ranked
     assert cell.speedup is not None
 
-    def measured(label: str, at: Cell, speedup: float) -> MeasuredCell:
+    def measured(label: str, at: Cell, speedup: float, width: float = 1.02) -> MeasuredCell:
         return MeasuredCell(
             label=label, gamma=at.gamma, temperature=at.temperature, expected=at.speedup,
-            speedup=speedup, low=0.98 * speedup, high=1.02 * speedup, count=6,
+            speedup=speedup, low=speedup / width, high=speedup * width, count=6,
         )  # fmt: skip
 
     assert confirmation(found, ()) == ""
@@ -261,6 +261,14 @@ def test_longer_runs_confirm_the_advice_or_correct_it() -> None:
     won = measured(other.label, slower, 2 * cell.speedup)
     text = confirmation(found, [won, measured(best.label, cell, cell.speedup)])
     assert f"bad with γ {slower.gamma} was faster" in text
+    close = measured(other.label, slower, 1.03 * cell.speedup)
+    assert "was faster" not in confirmation(
+        found, [close, measured(best.label, cell, cell.speedup)]
+    )
+    rough = confirmation(found, [measured(best.label, cell, 0.9 * (cell.low or 0.0), width=1.2)])
+    assert "than expected" not in rough  # the intervals overlap
+    unknown = confirmation(found, [measured(best.label, cell, 0.01 * cell.speedup, width=90.0)])
+    assert "than expected" not in unknown
     warmer = replace(won, temperature=0.0)
     assert cell.temperature != warmer.temperature
     text = confirmation(found, [warmer, measured(best.label, cell, cell.speedup)])
@@ -340,7 +348,7 @@ def test_scored_text_lists_every_token() -> None:
         ({"gammas": (1, 0)}, "gamma is 0"),
         ({"gammas": (65,)}, "gamma is 65"),
         ({"lanes": ()}, "number of candidates is 0"),
-        ({"lanes": (drafting("x", EASY).lane,) * 9}, "number of candidates is 9"),
+        ({"lanes": (drafting("x", EASY).lane,) * 10}, "number of candidates is 10"),
     ],
 )
 def test_rejects_an_invalid_question(changes: dict[str, Any], culprit: str) -> None:

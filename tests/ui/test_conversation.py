@@ -47,7 +47,9 @@ def test_the_next_message_continues_the_conversation(folder: Path) -> None:
     assert [each.role for each in first.prompt.before] == ["system"]
     assert roles(app) == ["system", "user", "assistant"]
     assert first.finish == "length"
-    assert "cut off at 8 tokens" in sent(sound(app.run()))["run"]["detail"]
+    stated = sent(sound(app.run()))["run"]
+    assert "cut off at 8 tokens" in stated["detail"]
+    assert "· prompt lookup ·" in stated["label"]
 
     sound(app.run())
     sound(app.chat_input(key="next_message").set_value("And Tom?").run())

@@ -101,6 +101,9 @@ def test_opens_the_chosen_cell_on_watch(use: Callable[..., ScoringMaker]) -> Non
     assert app.number_input(key="top_k").value == 11
     assert app.selectbox(key="drafter").value == "prompt-lookup"
     assert app.text_area(key="prompt").value == "One *day*"
+    run = app.session_state["history"].current
+    assert (run.config.gamma, run.config.drafter) == (9, "prompt-lookup")
+    wait_until(lambda: run.finished, seconds=60)
 
 
 def test_a_further_draft_opens_on_watch(

@@ -154,8 +154,8 @@ def _source(plan: TextPlan, *, chats: bool) -> str:
     if not chats or not plan.task_share:
         return "on its own, without prompts"
     return (
-        f"on its own: about {_percent(plan.task_share)} of them answer tasks, most of which are "
-        "about a passage that it wrote first; of the others it wrote both sides of a conversation"
+        f"on its own. About {100 * plan.task_share:.0f} % of them answer tasks, most of which are "
+        "about a passage that it wrote first. In the others it wrote both sides of a conversation"
     )
 
 

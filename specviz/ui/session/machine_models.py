@@ -20,7 +20,7 @@ from specviz.local_models.finding import Found, find_models
 from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
 from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel
-from specviz.local_models.naming import place_of
+from specviz.local_models.naming import embedded_head, place_of
 from specviz.record.numbers import SIZE
 from specviz.record.pairs import PairSpec
 from specviz.store.load_times import ExpectedLoad, expected_load
@@ -167,13 +167,15 @@ def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
 
 
 def found_place(name: str) -> str:
-    """Return the place of the model with this name on this machine, else the name.
+    """Return the place of the draft with this name on this machine, else the name.
 
     The models of the latest search count; other names are looked up once in a session.
 
     Raises:
         ConfigError: Several models have this name.
     """
+    if head := embedded_head(name):
+        return head
     if not lists_models():
         return name
     models = the_machine_models()

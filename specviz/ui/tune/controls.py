@@ -105,7 +105,8 @@ class TuneSettings:
         ]
         others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
         if self.lookup and self.texts.text is None:
-            others += [parse_lane(each, first) for each in _LOOKUPS]
+            lookups = _LOOKUPS[:1] if spec.served else _LOOKUPS
+            others += [parse_lane(each, first) for each in lookups]
         others += [parse_lane(each, first) for each in self.methods]
         return tuple(dict.fromkeys((first, *others)))
 
@@ -277,7 +278,7 @@ def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
         "press the button.",
     )  # fmt: skip
     named = tuple(dict.fromkeys(line.strip() for line in typed.splitlines() if line.strip()))
-    return lookup, named[: MAX_CANDIDATES - 5]
+    return lookup, named[: MAX_CANDIDATES - 6]
 
 
 def _choose_config(config: RunConfig, *, has_chat: bool) -> RunConfig:

@@ -89,9 +89,14 @@ def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
 
 
 def measured_since(answer: Answer) -> tuple[MeasuredCell, ...]:
-    """Return what finished measurements of the answer gave; in a race, the fastest is first."""
+    """Return what finished measurements of the answer gave."""
     jobs = (shown_race(answer), shown_cells(answer))
-    return tuple(cell for job in jobs if job is not None and not job.going for cell in job.cells)
+    whole = (job for job in jobs if job is not None and _is_whole(job))
+    return tuple(cell for job in whole for cell in job.cells)
+
+
+def _is_whole(job: Job) -> bool:
+    return not job.going and job.error is None and not job.was_stopped
 
 
 def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:

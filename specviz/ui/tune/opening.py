@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.comparison.plan import MAX_LANES, Lane
+from specviz.comparison.plan import MAX_LANES
+from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.measuring import Choice, plan_of_cells
@@ -15,7 +16,8 @@ from specviz.tune.surface import Cell
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.settings import take_settings
 from specviz.ui.session.presses import press
-from specviz.ui.widgets.pair_boxes import put_pair, set_bodies
+from specviz.ui.widgets.pair_boxes import put_pair, set_bodies, shown_pair
+from specviz.ui.widgets.prompt_boxes import EARLIER
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 _GO = "tune go to watch"
@@ -32,8 +34,8 @@ def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -
     unwatchable = candidate.lane.spec.served or answer.question.text is not None
     if unwatchable or unsupported_settings(config):
         return
-    own = (answer.question.items[0].prompt, answer.question.lanes[0])
-    st.button("Watch this setting", key=key, on_click=_to_watch, args=(*own, candidate, cell))
+    prompt = answer.question.items[0].prompt
+    st.button("Watch this setting", key=key, on_click=_to_watch, args=(prompt, candidate, cell))
 
 
 def offer_rows(answer: Answer) -> None:
@@ -54,14 +56,20 @@ def _config(candidate: Candidate, cell: Cell) -> RunConfig:
     return replace(candidate.lane.config, gamma=cell.gamma, temperature=cell.temperature)
 
 
-def _to_watch(prompt: str, first: Lane, candidate: Candidate, cell: Cell) -> None:
+def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
     spec = candidate.lane.spec
-    if spec.draft != first.spec.draft:
-        put_pair(spec.target or "", spec.draft or "")
+    shown = shown_pair()
+    if shown is None or _places(shown) != _places(spec):
+        put_pair(spec.target_place, spec.draft_place or "")
     set_bodies(spec.target_body, spec.draft_body)  # without it, Watch would offer a default body
     apply_settings(prompt, _config(candidate, cell))
+    st.session_state.pop(EARLIER, None)  # a conversation would precede the prompt
     press("run")
     st.session_state[_GO] = True
+
+
+def _places(spec: PairSpec) -> tuple[str, str | None]:
+    return spec.target_place, spec.draft_place
 
 
 def _to_compare(answer: Answer, choices: Sequence[Choice]) -> None:

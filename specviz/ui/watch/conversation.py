@@ -34,7 +34,7 @@ def show_conversation(choices: Choices, history: History) -> None:
         max_chars=20_000,
     )  # fmt: skip
     if st.session_state.pop(_EARLY, False):
-        st.caption("There is no finished answer yet. Press Run, or wait for it, and send again.")
+        st.caption("There is no finished answer yet. Press Run or wait for it, then send again.")
     if before := _before():
         with st.container(horizontal=True, vertical_alignment="center", key="conversation"):
             turns = sum(each.role == "user" for each in before)

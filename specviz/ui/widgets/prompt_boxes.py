@@ -81,7 +81,7 @@ class PromptBoxes:
         )  # fmt: skip
         if self.linked:
             _link(st.session_state[self._preset])
-        elif self._of_watch() not in (None, (st.session_state[self._preset], prompt)):
+        elif self._can_take((st.session_state[self._preset], prompt), chat=chat):
             st.button(
                 "Use the prompt of Watch", key=f"{self.prefix}take_prompt", type="tertiary",
                 on_click=self._take_from_watch, args=(changed,),
@@ -127,6 +127,11 @@ class PromptBoxes:
         if not state.get(watch._prompt) or watch._preset not in state or state.get(EARLIER):
             return None
         return state[watch._preset], state[watch._prompt]
+
+    def _can_take(self, own: tuple[str, str], *, chat: bool) -> bool:
+        """Return whether Watch has another prompt, which is not replaced as in ``_fit``."""
+        theirs = self._of_watch()
+        return theirs is not None and theirs != own and theirs[0] != _names(not chat)[0]
 
     def _take_from_watch(self, changed: Callable[[], None]) -> None:
         if (found := self._of_watch()) is not None:
