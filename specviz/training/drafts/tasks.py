@@ -18,7 +18,7 @@ from specviz import ASSETS
 
 KINDS = ("text", "code", "alone")  # what a task is about
 _WORDS = 6  # of a passage that are quoted
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
+_SENTENCE = re.compile(r"[^.!?\n]*[^\W\d_]{2}[^.!?\n]*[.!?]?")  # not the "1." of a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ KEPT_EVERY = 20.0  # seconds between two copies of the unfinished texts
 _OPENING = 8  # tokens by which texts are assigned to a part, beyond those that all texts share
 _QUESTION = 96  # tokens
 _PLACE = "specviz's place"
+_CODE_HEAT = 0.5  # of the temperature of other passages; small models write broken code above it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,10 +192,11 @@ class _Writer:
             else:
                 each.add(encode_prompt(self._pair, question, self._chat))
         passages = [each for each in passages if len(each.ids) < self._longest]
-        parts = [
-            each.next_part(1, self._most(each, self._longest // 2), each.question_heat)
-            for each in passages
-        ]
+        half, parts = self._longest // 2, list[Writing]()
+        for each in passages:
+            is_code = tasks[each.number].question is not None
+            heat = each.question_heat * (_CODE_HEAT if is_code else 1.0)
+            parts.append(each.next_part(1, self._most(each, half), heat))
         yield from self._write(passages, parts)
         decode = self._pair.tokenizer.decode
         return {

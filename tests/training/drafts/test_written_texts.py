@@ -164,6 +164,9 @@ def test_tasks_fill_all_their_slots() -> None:
         assert (passage in prompt) is ("{passage}" in each.ask)
         assert each.has_passage is any(slot in each.ask for slot in ("{passage}", "{sentence}"))
         assert each.slots["language"] != each.slots["language_2"]
+    (asked, *_) = (each for each in drawn if "{sentence}" in each.ask)
+    assert "Mix all." in asked.prompt("1. Mix all. Bake it.")
+    assert "Bake" not in asked.prompt("1. Mix all. Bake it.")
     shipped = {each.text for each in read_chat_prompts()}
     assert not shipped & {each.prompt() for each in drawn}
 
