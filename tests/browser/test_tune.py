@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlencode
 
 import pytest
 
-from tests.browser.conftest import Server, wait_for_pair
+from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import at_rest
 from tests.browser.test_access import serious_violations
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
@@ -67,9 +67,14 @@ def test_from_click_to_map(server: Server, open_page: Callable[..., Any], machin
     assert min(durations) < machine.allowed(ANSWER_SECONDS)
 
 
-def test_a_cell_of_the_map_opens_in_watch(server: Server, open_page: Callable[..., Any]) -> None:
-    """The map of the recorded example, which does not depend on this machine."""
-    page = open_page(tune_url(server))
+def test_a_cell_of_the_map_runs_in_watch(
+    serve: Callable[..., Server], open_page: Callable[..., Any]
+) -> None:
+    """The map of the recorded example, which does not depend on this machine.
+
+    On a server of its own: other tests expect that the default pair stays loaded.
+    """
+    page = open_page(tune_url(serve()))
     page.get_by_text("Recorded example").wait_for()
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
     at_rest(page)
@@ -84,6 +89,7 @@ def test_a_cell_of_the_map_opens_in_watch(server: Server, open_page: Callable[..
         "() => ['gamma', 'temperature'].map((key) => Number("
         "document.querySelector(`.st-key-${key} input[type=range]`)?.value)).join() === '6,1'"
     )
+    wait_for_state(page, "running", "done", seconds=60)
 
 
 def click_cell(page: Any, *, gamma: int, temperature: float) -> None:

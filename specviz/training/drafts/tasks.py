@@ -16,7 +16,7 @@ import numpy as np
 
 from specviz import ASSETS
 
-KINDS = ("text", "code", "alone")  # what a task is about
+_KINDS = ("text", "code", "alone")  # what a task is about
 _WORDS = 6  # of a passage that are quoted
 _SENTENCE = re.compile(r"[^.!?\n]*[^\W\d_]{2}[^.!?\n]*[.!?]?")  # not the "1." of a list
 
@@ -51,7 +51,7 @@ def task_of(seed: int, number: int) -> Task:
     def drawn(options: list[str]) -> str:
         return options[int(draws.integers(len(options)))]
 
-    asks = [(kind, ask) for kind in KINDS for ask in tasks[kind]]
+    asks = [(kind, ask) for kind in _KINDS for ask in tasks[kind]]
     kind, ask = asks[int(draws.integers(len(asks)))]
     slots = {name: drawn(values) for name, values in tasks["slots"].items()}
     languages = [each for each in tasks["slots"]["language"] if each != slots["language"]]
