@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from specviz.cli import main, train
+from specviz.cli.options import build_parser
 from specviz.formats.heads import read_head
 from specviz.local_models.naming import with_head
 from specviz.record.pairs import PairSpec
 from specviz.training.drafts import numbered_files, training_job
+from specviz.training.drafts.plan import TextPlan
 from specviz.training.drafts.progress import Trained
 from specviz.training.drafts.training_job import TrainingJob
 from tests.cli import tiny_models
@@ -97,6 +99,20 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
     assert "training: 4 of 6" in said.err
     assert "training: 3 of 6" not in said.err
     assert "acceptance on held-out texts" in said.out
+
+
+def test_a_started_training_keeps_its_share_of_tasks(tmp_path: Path) -> None:
+    def share(*more: str) -> float:
+        options = build_parser().parse_args(
+            ["train", "--target", "x", "--out", str(tmp_path), *more]
+        )
+        return train._plan(options).texts.task_share
+
+    assert share() == TextPlan().task_share
+    stated = {"name": "x", "texts": {"count": 8}}  # of a version without tasks
+    (tmp_path / "plan.json").write_text(json.dumps(stated))
+    assert share() == 0.0
+    assert share("--task-share", "0.3") == 0.3
 
 
 def test_the_estimate_trains_nothing(target: Path, capsys: pytest.CaptureFixture[str]) -> None:

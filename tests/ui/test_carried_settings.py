@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
+from specviz.record.prompts import read_chat_prompts
 from tests.ui.paging import opened, sound
 
 pytestmark = pytest.mark.usefixtures("own_home")
+
+FIRST_MESSAGE = "{0.kind} · {0.title}".format(read_chat_prompts()[0])
 
 
 def test_other_pages_start_with_the_prompt_and_the_temperature_of_watch() -> None:
@@ -24,19 +28,35 @@ def test_other_pages_start_with_the_prompt_and_the_temperature_of_watch() -> Non
     assert [app.slider(key=f"compare_{n}_temperature").value for n in (1, 2)] == [0.2, 0.2]
 
 
-def test_a_prompt_that_changed_on_watch_is_taken_by_a_button() -> None:
-    def taking() -> list[Any]:
-        return [each for each in app.button if each.key == "tune_take_prompt"]
+def taking(app: AppTest) -> list[Any]:
+    """Return the button that takes the prompt of Watch, if it is drawn."""
+    return [each for each in app.button if each.key == "tune_take_prompt"]
 
+
+def test_a_prompt_that_changed_on_watch_is_taken_by_a_button() -> None:
     app = opened(live="false")
     sound(app.text_area(key="prompt").set_value("A dog ran.").run())
     sound(app.switch_page("pages/tune.py").run())
-    assert not taking()
+    assert not taking(app)
     sound(app.text_area(key="tune_prompt").set_value("A cat sat.").run())
-    (button,) = taking()
+    (button,) = taking(app)
     sound(button.click().run())
     assert app.text_area(key="tune_prompt").value == "A dog ran."
-    assert not taking()
+    assert not taking(app)
+
+
+def test_a_first_message_is_not_offered_as_a_text_to_continue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("widgets.pair_panel", "watch.stage"):
+        monkeypatch.setattr(f"specviz.ui.{module}.has_chat", lambda *_: True)
+    app = opened(live="false")
+    assert app.selectbox(key="preset").value == FIRST_MESSAGE
+    sound(app.switch_page("pages/tune.py").run())
+    assert app.selectbox(key="tune_preset").value == FIRST_MESSAGE
+    sound(app.toggle(key="tune_chat").set_value(False).run())
+    assert app.selectbox(key="tune_preset").value != FIRST_MESSAGE
+    assert not taking(app)  # its press would change nothing
 
 
 def test_other_pages_start_without_the_chat_template_if_watch_does(

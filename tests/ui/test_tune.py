@@ -12,11 +12,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.errors import SpecvizError
+from specviz.record.conversations import Message
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, pairs_folder
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
 from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.widgets import pair_panel
+from specviz.ui.widgets.prompt_boxes import EARLIER
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
 from tests.ui.tune_jobs import ScoringMaker, page_text
@@ -94,7 +96,9 @@ def test_opens_the_chosen_cell_on_watch(use: Callable[..., ScoringMaker]) -> Non
     ask(app)
     sound(app.segmented_control(key="tune_candidate").set_value("prompt lookup").run())
     choose(app, (9, 0.4))
+    app.session_state[EARLIER] = (Message(role="user", content="Hello."),)
     sound(app.button(key="tune_watch").click().run())
+    assert EARLIER not in app.session_state  # the conversation on Watch does not go on
     assert app.slider(key="gamma").value == 9
     assert app.slider(key="temperature").value == 0.4
     assert app.slider(key="length").value == 64
