@@ -32,12 +32,10 @@ test check thorough: export PYTHONDONTWRITEBYTECODE :=
 
 # Two processes with one thread each: tests without a browser, then tests with one. Both parts run
 # even if one fails. Each process takes half of the tests in order, so that a package's fixtures are
-# made once; the first to finish takes tests of the other. The linters run beside the first part; the
-# types of the tests are checked by `make lint`, `make check` and `make thorough`.
+# made once; the first to finish takes tests of the other. The linters run beside the first part.
 test: $(DEV_READY) $(TYPES_READY) browser
 	@failed=; export OMP_NUM_THREADS=1; \
-	report=$$(mktemp); $(MAKE_COMMAND) --no-print-directory lint TYPED="app.py pages specviz" > $$report 2>&1 & \
-	linters=$$!; \
+	report=$$(mktemp); $(MAKE_COMMAND) --no-print-directory lint > $$report 2>&1 & linters=$$!; \
 	$(BIN)/pytest -n 2 --dist worksteal -m "not thorough" --ignore=tests/browser \
 		|| failed="$$failed, tests without a browser"; \
 	wait $$linters || failed="$$failed, linters"; cat $$report; rm $$report; \
@@ -51,7 +49,7 @@ check: lint
 		--ignore=tests/training --ignore=tests/engine/test_lossless.py
 
 # More of the same, and the times on the screen, one test at a time.
-thorough: $(DEV_READY) browser lint
+thorough: $(DEV_READY) browser
 	@failed=; export OMP_NUM_THREADS=1; \
 	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not alone" || failed="$$failed, tests"; \
 	$(BIN)/pytest -m alone tests/browser || failed="$$failed, times on the screen"; \
@@ -88,7 +86,7 @@ lint: $(DEV_READY) $(TYPES_READY)
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
 
 lint-types:
-	$(BIN)/pyright $(TYPED)
+	$(BIN)/pyright
 
 lint-style:
 	$(BIN)/ruff check .
