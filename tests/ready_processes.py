@@ -136,13 +136,14 @@ def _prepare() -> None:
 
     from specviz.engine import load_pair
     from specviz.engine.decoding import cost_columns
+    from specviz.engine.loading.hardware import read_bandwidth
     from specviz.record.pairs import PairSpec
     from tests.engine.models import write_pair
 
     for each in _CALLED:
         importlib.import_module(each)
     cost_columns._WARM_UP = 0.0  # measures a tiny pair roughly, in a third of the time
-    load_pair(PairSpec(name="tinystories", threads=1))
+    read_bandwidth(load_pair(PairSpec(name="tinystories", threads=1)).device)  # once for all
     tqdm.monitor_interval = 0  # threads, also those of the tokenizers, would make forking unsafe
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with TemporaryDirectory() as folder:

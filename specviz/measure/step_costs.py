@@ -27,8 +27,6 @@ from specviz.record.trace import Baseline, PairInfo, Round, RunConfig, StepCosts
 from specviz.store import change_value, load_value, save_value
 
 if TYPE_CHECKING:
-    import torch
-
     from specviz.engine import Pair
 
 TABLE_KIND = "step-costs"  # measured tables
@@ -66,11 +64,13 @@ def costs_of_this_run(
     pair: Pair, config: RunConfig, baseline: Baseline | None, rounds: Sequence[Round]
 ) -> StepCosts | None:
     """Store the costs of a timed run, and return the step costs fitted to them alone."""
+    from specviz.engine.loading.hardware import read_bandwidth
+
     created = datetime.now(UTC).isoformat(timespec="seconds")
     found = costs_of_run(baseline, rounds, created=created, process=_process(os.getpid()))
     if found is None:
         return None
-    bandwidth = _bandwidth(pair.device, pair.environment.threads)
+    bandwidth = read_bandwidth(pair.device)
     found = dataclasses.replace(found, bandwidth=bandwidth, pair=pair.info.name)
 
     def added(kept: TimedRuns | None) -> TimedRuns:
@@ -107,15 +107,6 @@ def _latest(runs: Sequence[RunCosts]) -> tuple[RunCosts, ...]:
 def _process(pid: int) -> str:
     """Return an id of this process; process numbers are used again."""
     return f"{pid}-{uuid4().hex[:8]}"
-
-
-@functools.cache
-def _bandwidth(device: torch.device, threads: int) -> float:
-    """Return the memory bandwidth, measured once per process."""
-    from specviz.engine.loading.hardware import read_bandwidth
-
-    del threads  # torch uses them
-    return read_bandwidth(device)
 
 
 def _stored_table(pair: Pair, config: RunConfig) -> StepCosts | None:

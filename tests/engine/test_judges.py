@@ -176,6 +176,7 @@ def test_the_loop_has_the_targets_distribution_in_many_runs(method: str) -> None
     assert p_value(first_tokens(method, 10 * RUNS), exact_distribution("plain")) > ENOUGH
 
 
+@pytest.mark.thorough
 def test_detects_a_wrong_residual(monkeypatch: pytest.MonkeyPatch) -> None:
     """Siblings drawn without replacement but judged as if with replacement."""
     down = sibling_code._Walk.down

@@ -230,6 +230,7 @@ def test_prompt_lookup_has_the_targets_distribution() -> None:
     assert p_value(cells, exact_distribution("plain")) > ENOUGH
 
 
+@pytest.mark.thorough
 def test_detects_a_loop_that_samples_the_target_after_a_rejection() -> None:
     lossy: dict[str, Any] = {"rule": "over-accept", "epsilon": 0.0, "residual": "target"}
     cells = looped_cells("plain", 3, 0, TEXTS, **lossy)

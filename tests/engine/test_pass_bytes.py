@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 
 from specviz.engine.loading import hardware
-from specviz.engine.loading.hardware import Stream, read_bandwidth, read_stream
+from specviz.engine.loading.hardware import Stream, measure_bandwidth, read_stream
 from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 from specviz.record.step_costs import PassBytes
 from specviz.record.trace import RunConfig
@@ -114,5 +114,5 @@ def test_the_bandwidth_counts_all_sums_of_a_timing(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(hardware, "_sum_seconds", seconds)
     monkeypatch.setattr(hardware, "read_stream", lambda *_: Stream(size=1 << 20, sums=5))
-    assert read_bandwidth(CPU) == 5 * (1 << 20) / 0.04
+    assert measure_bandwidth(CPU) == 5 * (1 << 20) / 0.04
     assert asked == [(1 << 20, 1), *[(1 << 20, 5)] * 3]

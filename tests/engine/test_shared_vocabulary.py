@@ -145,6 +145,7 @@ def test_the_first_tokens_follow_the_targets_distribution(method: str) -> None:
     assert p_value(sampled(1_500, **METHODS[method]), target_distribution()) > ENOUGH
 
 
+@pytest.mark.thorough
 def test_detects_an_unnormalised_distribution() -> None:
     assert p_value(sampled(1_000, broken=True), target_distribution()) < 1e-6
 

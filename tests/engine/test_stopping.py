@@ -263,6 +263,7 @@ def test_the_first_tokens_have_the_targets_distribution(until: str) -> None:
     assert p_value(cells, exact_distribution("plain")) > ENOUGH
 
 
+@pytest.mark.thorough
 def test_detects_a_drafter_that_drops_candidates() -> None:
     cells, drafted = looped("count", dropping=0.2)
     assert 0 in drafted

@@ -6,6 +6,8 @@ import http.client
 import logging
 import re
 import socket
+from logging.handlers import QueueHandler
+from queue import SimpleQueue
 from threading import Thread
 
 import pytest
@@ -66,7 +68,7 @@ def test_other_clients_get_plain_text(dashboard: Dashboard, accept: bytes) -> No
     assert answer.text.count("\n") == 1
 
 
-def test_the_request_log_contains_no_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_request_log_contains_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     access = Access(token=RIGHT, chosen=True, announced=True)
     app = Starlette(middleware=[Middleware(TokenGate, access=access)])
     with socket.socket() as listening:
@@ -74,17 +76,20 @@ def test_the_request_log_contains_no_token(caplog: pytest.LogCaptureFixture) -> 
         listening.listen()
         port = listening.getsockname()[1]
         server = uvicorn.Server(uvicorn.Config(app, log_config=None))
-        with caplog.at_level(logging.INFO, "uvicorn.access"):
-            thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-            thread.start()
-            for query in (f"token={RIGHT}&a=1", "b=2&token=a-wrong-token"):
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-                connection.request("GET", f"/watch?{query}")
-                connection.getresponse()
-                connection.close()
-            server.should_exit = True
-            thread.join(20)
-    lines = [each.getMessage() for each in caplog.records if each.name == "uvicorn.access"]
+        logger = logging.getLogger("uvicorn.access")
+        records: SimpleQueue[logging.LogRecord] = SimpleQueue()
+        monkeypatch.setattr(logger, "handlers", [QueueHandler(records)])
+        monkeypatch.setattr(logger, "isEnabledFor", lambda _: True)
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        for query in (f"token={RIGHT}&a=1", "b=2&token=a-wrong-token"):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", f"/watch?{query}")
+            connection.getresponse()
+            connection.close()
+        server.should_exit = True
+        thread.join(20)
+    lines = [records.get_nowait().getMessage() for _ in range(records.qsize())]
     assert [line.split('"')[1] for line in lines] == [
         "GET /watch?a=1 HTTP/1.1", "GET /watch?b=2 HTTP/1.1",
     ]  # fmt: skip

@@ -165,7 +165,12 @@ def test_step_costs_report_progress_and_end_with_a_stop(worker: Worker, spec: Pa
     """A run too short for costs of its own is followed by a table; a stop loses nothing else."""
     unmeasured = replace(CONFIG, top_k=7, max_new_tokens=4)
     run = worker.submit("a", spec, PROMPT, unmeasured)
-    wait_until(lambda: run.detail.startswith("measuring step costs: "))
+
+    def timed() -> bool:
+        """Return whether costs are measured for this run, not for one before it."""
+        return (so_far := run.so_far()) is not None and so_far.baseline is not None
+
+    wait_until(lambda: timed() and run.detail.startswith("measuring step costs: "))
     run.stop()
     assert wait_until(lambda: run.finished) < 2.0
     assert run.state == "done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import platform
@@ -115,6 +116,17 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
+    """Return ``measure_bandwidth`` for the current threads, measured once per process."""
+    return _bandwidth(device, torch.get_num_threads())
+
+
+@functools.cache
+def _bandwidth(device: torch.device, threads: int) -> float:
+    del threads  # torch uses them
+    return measure_bandwidth(device)
+
+
+def measure_bandwidth(device: torch.device) -> float:
     """Return the memory bandwidth in bytes per second, measured by sums with the current threads.
 
     The fastest of several timings counts, since other processes only slow a timing down. The

@@ -193,6 +193,7 @@ def test_sampled_texts_have_the_targets_distribution(reduced: Pair) -> None:
     assert p_value(first_tokens(reduced, 1500), exact(reduced)) > ENOUGH
 
 
+@pytest.mark.thorough
 def test_the_test_finds_a_head_that_reports_wrong_probabilities(
     reduced: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
