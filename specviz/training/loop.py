@@ -42,10 +42,10 @@ class Pace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
-    """Where a training run keeps its checkpoint, and what it keeps besides.
+    """Where and how often a training run saves checkpoints, and whether it saves the best weights.
 
-    ``best_by``: the figure of the evaluation by which the best weights so far are kept; empty to
-    keep none.
+    ``best_by``: the evaluation figure whose highest value so far marks the best weights; empty to
+    save only checkpoints.
     """
 
     folder: Path
@@ -62,8 +62,9 @@ def train(
 ) -> Iterator[dict[str, Any]]:
     """Train the model in place, and yield a row of figures after each step.
 
-    It goes on from the folder's checkpoint if there is one. A caller that stops, or an error, loses
-    no step; a killed process loses what came after the last checkpoint.
+    Training resumes from the folder's checkpoint if there is one. No step is lost if the caller
+    stops between steps. An error in a step, or the end of the process, loses the steps after the
+    last checkpoint.
     """
     setup.folder.mkdir(parents=True, exist_ok=True)
     optimisers = _make_optimisers(model, pace)

@@ -1,8 +1,8 @@
 """The target's pass over many texts at once, in torch, from the weights of its lean step.
 
-One read of the weights serves all texts of a pass, so writing 64 texts together takes a few times
-as long as writing one. Each text draws from numbers of its own: what it says does not depend on the
-other texts, apart from rounding.
+Each pass loads the weights once for all texts, so writing 64 texts together takes only a few times
+as long as writing one. Each text has its own random numbers, so it does not depend on the other
+texts, apart from rounding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Writing:
     """A text that the target continues."""
 
     ids: list[int]
-    most: int  # new tokens
+    most: int  # upper limit of new tokens
     temperature: float
     draws_by: Sequence[int]  # the seed of its draws
     new: list[int] = field(default_factory=list[int])
@@ -60,7 +60,8 @@ class BatchedTarget:
     def states(self, ids: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
         """Return the hidden states `[text, token, place, width]` of texts `[text, token]`.
 
-        Shorter texts are padded at their ends with any tokens. ``places`` as in ``HiddenStates``.
+        The caller pads shorter texts at their ends with any tokens. ``places`` names layers as in
+        ``HiddenStates``.
         """
         texts, count = ids.shape
         cache = self._cache(texts, count)
@@ -99,7 +100,7 @@ class BatchedTarget:
     def _begin(
         self, begun: Sequence[_Open], cache: _Cache, first: int, ends: frozenset[int]
     ) -> None:
-        """Read the prompts of new texts into the cache, and draw their first tokens."""
+        """Prefill the cache with the prompts of new texts, and draw their first tokens."""
         length = max(each.length for each in begun)
         ids = torch.zeros(len(begun), length, dtype=torch.long)
         for row, each in enumerate(begun):
@@ -145,7 +146,7 @@ class BatchedTarget:
         streams: dict[int, torch.Tensor] | None = None,
         places: Sequence[int] = (),
     ) -> torch.Tensor:
-        """Read tokens `[text, token]` into the cache; return the stream after the last layer."""
+        """Feed tokens `[text, token]`; return the residual stream after the last layer."""
         texts, count = ids.shape
         end = int(positions.max()) + 1
         cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]
@@ -232,7 +233,7 @@ def _store(cache: torch.Tensor, positions: torch.Tensor, new: torch.Tensor) -> N
 
 
 def _close(going: list[_Open], cache: _Cache) -> None:
-    """Remove the texts that are over; the last open text takes the place of each."""
+    """Remove finished texts; the last text moves into each free row of the cache."""
     for place in reversed(range(len(going))):
         if not going[place].over:
             continue

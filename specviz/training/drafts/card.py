@@ -1,7 +1,7 @@
 """The card of a trained draft: data, settings, figures, the target's licence, and how to use it.
 
-Only measured figures, and only what the plan and the target's files state. The card of the embedded
-pair is in ``specviz/training/card.py``.
+The card states only measured figures, and what the plan and the target's files say. The card of the
+embedded pair is in ``specviz/training/card.py``.
 """
 
 from __future__ import annotations
@@ -179,9 +179,9 @@ def _training(plan: TrainingPlan, result: TrainedDraft, target: TargetFacts) -> 
     rows: list[tuple[str, Any]] = [
         ("vocabulary", f"{plan.vocabulary:,} most frequent tokens" if plan.vocabulary else "all"),
         ("positions in the loss", plan.positions),
-        ("steps", f"{plan.steps:,}, the best of them {result.step:,}"),
+        ("steps", f"{plan.steps:,} (best weights: step {result.step:,})"),
         ("texts in a step", plan.batch),
-        ("tokens of each", plan.length),
+        ("tokens of each text", plan.length),
         ("tokens read", f"{plan.tokens:,}"),
         ("learning rate", f"{plan.rate:g}"),
         ("overlap loss from", f"{100 * plan.overlap_from:g} % of the steps"),
@@ -191,8 +191,8 @@ def _training(plan: TrainingPlan, result: TrainedDraft, target: TargetFacts) -> 
         rows[0] = ("layers", plan.layers)
     return (
         "The loss is the cross-entropy with the target's distribution, and later 1 − Σ min(draft, "
-        "target). The weights begin as parts of the target. The same texts, settings and seed give "
-        f"the same weights:\n\n```\n{recipe(plan, target.name)}\n```\n\n"
+        "target). The weights are initialised from the target. The same texts, settings and seed "
+        f"give the same weights:\n\n```\n{recipe(plan, target.name)}\n```\n\n"
         + table("| setting | |\n| --- | ---: |", [f"| {name} | {value} |" for name, value in rows])
     )
 

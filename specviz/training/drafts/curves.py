@@ -1,4 +1,4 @@
-"""The curves of a training, thinned out so that they stay small, also after millions of steps."""
+"""The curves of a training, thinned out to stay small even after millions of steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LossPoint:
 
     step: int
     loss: float
-    steps: int  # averaged
+    steps: int  # number of steps averaged
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class Curves:
     _width: int = 1  # steps in one point of the losses
 
     def add(self, row: Trained) -> None:
-        """Add a step. A step that is repeated after a crash replaces those from it on."""
+        """Add a step; if it is repeated after a crash, first drop the points from it on."""
         if self.losses and row.step <= self.losses[-1].step:
             self._drop_from(row.step)
         self._add_loss(row)
@@ -74,7 +74,7 @@ def _joined(first: LossPoint, second: LossPoint) -> LossPoint:
 
 
 def logged_curves(folder: Path, planned: int) -> Curves:
-    """Return the curves of an earlier part of a training; empty without its log."""
+    """Return the curves of an earlier part of a training; empty if there is no log."""
     curves = Curves()
     for row in _rows(folder / LOG):
         try:

@@ -18,7 +18,7 @@ class Draft(nn.Module, ABC):
     """A draft whose parameters are trained; ``kept`` are the token ids that it can propose."""
 
     kept: torch.Tensor
-    places: tuple[int, ...] = ()  # the target's hidden states that it reads, besides the last
+    places: tuple[int, ...] = ()  # target hidden states that it uses, besides the final one
 
     def keep(self, kept: torch.Tensor, vocabulary: int) -> None:
         self.register_buffer("kept", kept)
@@ -36,7 +36,7 @@ class Draft(nn.Module, ABC):
         output: torch.Tensor,
         overlap: float,
     ) -> Learned:
-        """Return the loss of log probabilities by position, ``learn``'s last part.
+        """Return the loss, given the draft's log probabilities for each position.
 
         ``output``: the target's output matrix `[vocabulary, width]`.
         """
@@ -51,7 +51,7 @@ class Draft(nn.Module, ABC):
 
     @abstractmethod
     def learn(self, window: Window, overlap: float) -> Learned:
-        """Return the loss of a batch; ``overlap`` is the weight of the overlap in it."""
+        """Return the loss of a batch; ``overlap``: the weight of the overlap in the loss."""
 
     @abstractmethod
     def write(self, folder: Path) -> None:
@@ -63,10 +63,9 @@ def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def shifted(values: torch.Tensor, positions: int) -> list[torch.Tensor]:
-    """Return by position the values `[text, row, …]` at the token that precedes the candidate.
+    """Return, for each position, the values `[text, row, …]` at the token before the candidate.
 
-    Row t proposes the token t + 2 + position; the target's state at the token before it predicts
-    the same token.
+    At row t, the candidate is token t + 2 + position. The target predicts it at the token before.
     """
     rows = values.shape[1] - positions
     return [values[:, 1 + number : 1 + number + rows] for number in range(positions)]
@@ -81,7 +80,7 @@ def target_probs(window: Window, output: torch.Tensor) -> torch.Tensor:
 
 
 def rotation_keys(config: Any) -> dict[str, Any]:
-    """Return the target's rotation as keys that all readers of heads know."""
+    """Return the target's RoPE settings under keys that all loaders of heads know."""
     stated = dict(getattr(config, "rope_parameters", None) or {})
     theta = stated.pop("rope_theta", None) or getattr(config, "rope_theta", 10_000.0)
     kind = stated.get("rope_type", "default")

@@ -1,10 +1,10 @@
 """Train a draft: the target writes texts, its hidden states are stored, and the draft learns.
 
-Everything is kept in one folder, and every part goes on where it was interrupted:
+Everything is stored in one folder, so an interrupted training can resume at any stage:
 
-* ``plan.json``: the plan and the target, to refuse another;
-* ``texts-*.safetensors``, ``hidden-*.safetensors``: by batch;
-* ``checkpoint.pt``, ``best.pt``, ``log.jsonl``: of the training;
+* ``plan.json``: the plan and the target; the folder is refused for any other plan or target;
+* ``texts-*.safetensors``, ``hidden-*.safetensors``: the texts and the hidden states, in batches;
+* ``checkpoint.pt``, ``best.pt``, ``log.jsonl``: the training's checkpoints and log;
 * ``draft/``: the best draft so far, with its acceptance over the steps (``curve.jsonl``).
 """
 
@@ -61,7 +61,7 @@ class _Pace:
 
 
 def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Generator[Progress]:
-    """Carry the training out, or on; yield what is reached.
+    """Start or resume the training; yield its progress.
 
     Raises:
         TrainingError: The folder belongs to another plan or target, or cannot be written.
@@ -154,7 +154,7 @@ def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch
 
 
 def read_places(layers: int) -> tuple[int, int, int]:
-    """Return the layers whose inputs an EAGLE-3 head reads, as its authors choose them."""
+    """Return the layers whose inputs an EAGLE-3 head uses: the choice of its authors."""
     if layers < 3:
         raise TrainingError(
             f"The target has {layers} layers, and an EAGLE-3 head reads three.",

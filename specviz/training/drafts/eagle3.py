@@ -1,8 +1,8 @@
 """An EAGLE-3 head in training, which begins as a copy of parts of its target (Li et al. 2025).
 
 Row t joins the target's states at token t with the embedding of token t + 1 and predicts token
-t + 2. From the second position on, the row goes on from the head's own state, as while drafting:
-it sees the rows of the text up to t, and its own earlier rows.
+t + 2. For later candidates, the row continues from the head's own state, as in drafting: it
+attends to the rows of the text up to t and to its own earlier states.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Eagle3Draft(Draft):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Begin with the target's last layer, norm and output, and the last of its states."""
+        """Copy the target's last layer, norm and output; start ``fc`` as a copy of its last input."""
         target, width = self._target, self._target.width
         last = target.layers[-1]
         sizes = [each.out_features for each in (self.q, self.k, self.v)]

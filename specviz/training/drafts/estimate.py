@@ -1,8 +1,7 @@
 """What a training costs before it starts: the draft's step, disk space and time.
 
 Everything is predicted from the target's shape and this machine's memory bandwidth and arithmetic;
-nothing is loaded. The time of a training that runs follows from its own pace; see
-``training_job``.
+nothing is loaded. Once a training runs, ``training_job`` predicts the remaining time from its pace.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TOKEN_BYTES = 5  # of a text on disk: the token and whether the target wrote it
 _TOKEN_STATE_BYTES = 8  # log-sum-exp and the likeliest token
 _KEPT_COPIES = 4  # of a draft's weights: those in training, the optimisers' two, the best ones
 _BACKWARD = 3  # a training step computes this many times what a forward pass does
-_ARITHMETIC_SHARE = 0.5  # of a large product's speed, which passes over texts reach
+_ARITHMETIC_SHARE = 0.5  # share of a large product's speed that passes over texts reach
 _PRODUCT, _PRODUCTS = 512, 12  # the measured product's size, and how many are measured
 _LONG = 90 * 60  # seconds; longer times are given in hours
 
@@ -47,8 +46,8 @@ class Estimate:
 
     c: float
     disk_bytes: int
-    writing: float  # seconds, of the texts
-    computing: float  # of the hidden states
+    writing: float  # seconds to write the texts
+    computing: float  # seconds to compute the hidden states
     training: float
     draft_bytes: int  # of the result on disk
 
@@ -102,7 +101,7 @@ def draft_weight_bytes(plan: TrainingPlan, room: BodyRoom) -> float:
 
 
 def state_bytes(width: int, places: int) -> int:
-    """Return the bytes of a token's stored hidden states, of which ``places`` besides the last."""
+    """Return the bytes of a token's stored hidden states: the final one and ``places`` others."""
     return _HALF * width * (places + 1) + _TOKEN_STATE_BYTES
 
 

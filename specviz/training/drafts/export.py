@@ -88,7 +88,7 @@ class TrainedFolder:
         return stated or (positions if type(positions) is int and positions > 0 else _GAMMA)
 
     def target(self, given: str) -> str:
-        """Return the target's name: the given one, or that of the head or of the training."""
+        """Return the target's name: ``given``, else the name in the head's or training's files."""
         named = given or (self.head.target if self.head else "") or self.plan.get("name")
         if not isinstance(named, str) or not named:
             raise ConfigError(
@@ -108,7 +108,7 @@ def export(
         how: One of ``HOWS``.
         out: A new or an empty folder, or one of an earlier export.
         target: The target's folder, Hub id or GGUF file for the command; by default the name that
-            the draft states. A head's GGUF file takes its vocabulary from it.
+            the draft states. The vocabulary for a head's GGUF file is copied from this target.
         gamma: Candidates per round; by default those of the training.
 
     Raises:
@@ -178,7 +178,8 @@ def draft_commands(
     """Return the commands that serve a draft's folder without a conversion.
 
     ``place``: the folder as the commands name it; by default its whole path.
-    vLLM 0.32 allocates the output of Medusa heads for the whole vocabulary, so it loads no others.
+    vLLM 0.32 allocates the output of Medusa heads for the whole vocabulary, so it loads only
+    heads that propose the whole vocabulary.
     """
     draft = read_trained(folder)
     if draft.head is not None and draft.kind == "medusa":
@@ -302,7 +303,8 @@ def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
 def _are_default(places: list[int]) -> bool:
     """Return whether these are the authors' layers for a target of more than seven layers.
 
-    The layers 2, 3 and 4 are those of seven layers, but also the last three of five.
+    Shorter targets are ambiguous: the layers 2, 3 and 4 may be the authors' choice for seven layers
+    or just the last three of five.
     """
     layers = places[-1] + 3
     return layers > 7 and places == [2, layers // 2, layers - 3]
@@ -318,7 +320,7 @@ def _speculators_config(facts: HeadFacts, target: str, gamma: int) -> dict[str, 
         "dtype": _dtype(facts),
         "draft_vocab_size": facts.draft_vocabulary or config.get("vocab_size"),
         **flags_of(facts),
-        "norm_output": False,  # a head in the authors' layout continues from its state before it
+        "norm_output": False,  # the authors' heads continue from the state before the norm
         "target_hidden_size": config.get("target_hidden_size"),
         _LAYER_IDS: places_of(facts),
         "tie_word_embeddings": False,

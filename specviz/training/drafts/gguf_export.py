@@ -130,7 +130,7 @@ def _refuse_unknown(names: list[str]) -> None:
 
 
 def _kind(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return the GGUF type of the matrices, which is that of the files."""
+    """Return the GGUF type that has the dtype of the draft's matrices."""
     matrix = next(each for each in tensors.values() if each.ndim > 1)
     return _KINDS.get(matrix.dtype, "F32")
 

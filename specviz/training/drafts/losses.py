@@ -1,9 +1,9 @@
 """The loss of a draft, and how much of it the target would accept.
 
 The target's probabilities are normalised over its whole vocabulary, so those of the tokens that a
-draft can propose add up to less than 1. First the loss is the cross-entropy; then it turns to the
-overlap Σ min(draft, target), the expected acceptance (Leviathan et al. 2023), whose gradient is
-poor for an untrained draft.
+draft can propose add up to less than 1. The loss starts as the cross-entropy and later shifts to 1
+minus the overlap Σ min(draft, target). The overlap is the expected acceptance (Leviathan et al.
+2023), but its gradient is poor for an untrained draft.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _DECAY = 0.9  # weight of a position relative to the one before it
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Learned:
-    """The loss of a batch, and by position the sums of what is accepted."""
+    """The loss of a batch, and for each position the sums that give the draft's acceptance."""
 
     loss: torch.Tensor
     accepted: torch.Tensor  # [position]: sums of Σ min(draft, target)
-    agreeing: torch.Tensor  # [position]: places where both have the same likeliest token
-    places: torch.Tensor  # [position]: their number
+    agreeing: torch.Tensor  # [position]: rows where both models have the same likeliest token
+    places: torch.Tensor  # [position]: number of counted rows
 
 
 def learned(

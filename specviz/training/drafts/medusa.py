@@ -44,7 +44,7 @@ class MedusaDraft(Draft):
         return self.learned(logs, window, self._target.output, overlap)
 
     def write(self, folder: Path) -> None:
-        """Write the form of vLLM, whose vocabulary may be a part of the target's."""
+        """Write the heads as vLLM stores them; they may propose a part of the vocabulary only."""
         tensors = dict[str, torch.Tensor]()
         for number, (block, head) in enumerate(zip(self.blocks, self.heads, strict=True)):
             tensors[f"blocks.{number}.layers.0.weight"] = block.get_parameter("weight")

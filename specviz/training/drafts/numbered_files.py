@@ -38,7 +38,7 @@ class NumberedFiles:
 
 
 class OpenFile:
-    """An open file, of which parts are read."""
+    """An open file, from which rows can be read without loading the rest."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -72,5 +72,5 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
 def _damaged(path: Path) -> TrainingError:
     return TrainingError(
-        f"{path.name} is missing or damaged.", remedy="Delete it; it is made again."
+        f"{path.name} is missing or damaged.", remedy="Delete it; the training creates it again."
     )

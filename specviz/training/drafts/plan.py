@@ -29,8 +29,8 @@ class TextPlan:
     """The texts that the target writes.
 
     Half of them are greedy, half are drawn at temperatures from 0.8 to 1. Without ``prompts`` the
-    target writes on its own: a chat model both sides of a conversation, or the answer to a task
-    (``task_share`` of its texts); another model from the start of a text.
+    target writes on its own. A chat model answers tasks in ``task_share`` of the texts and writes
+    both sides of a conversation in the others. Any other model writes from the start of a text.
     """
 
     count: int = 1000
@@ -65,9 +65,9 @@ class TrainingPlan:
     layers: int = 1  # of a small model
     steps: int = 2000
     batch: int = 8  # texts in one step
-    length: int = 256  # tokens of each
+    length: int = 256  # tokens of each text
     rate: float = 5e-3
-    overlap_from: float = 0.7  # share of the steps after which the loss turns to the overlap
+    overlap_from: float = 0.7  # share of the steps after which the loss shifts to the overlap
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ class Computing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """A step of the training; the acceptance is that on held-out texts, at some steps."""
+    """A step of the training; some steps include the acceptance on held-out texts."""
 
     step: int
     planned: int
@@ -32,7 +32,7 @@ class Trained:
     seconds: float
     accepted: tuple[float, ...] = ()  # by position, at temperature 1
     agreeing: tuple[float, ...] = ()  # by position, at temperature 0
-    expected: float = 0.0  # accepted candidates of a round with as many as positions
+    expected: float = 0.0  # accepted candidates of a round with one candidate for each position
     best: bool = False
 
 
@@ -40,9 +40,9 @@ class Trained:
 class TextFigures:
     texts: int
     tokens: int  # that the target wrote
-    ended: float  # share of the texts
-    repetition: float  # share of runs of four tokens
-    repeated: int  # texts left out
+    ended: float  # share of the texts that the target ended itself
+    repetition: float  # share of runs of four tokens that occurred earlier in their text
+    repeated: int  # texts left out because they repeat another text
     covered: float  # share of the tokens that the draft can propose
     stored: bool = True  # whether the hidden states fit on the disk; else each step computes them
 

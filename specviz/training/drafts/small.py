@@ -1,6 +1,6 @@
 """A small model in training: the target's embedding, last layers, norm and output.
 
-It has the target's whole vocabulary, because the formats of these families know no other.
+It has the target's whole vocabulary: the formats of these model families cannot store a part of it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _take_layer(own: Any, taken: LeanLayer) -> None:
 
 
 def _take(product: Any, *layers: nn.Linear) -> None:
-    """Copy a joined product into the layers that it joins."""
+    """Copy a fused matrix, such as QKV, into the separate layers."""
     sizes = [each.out_features for each in layers]
     for layer, part in zip(layers, matrix_of(product).split(sizes), strict=True):
         layer.weight.copy_(part)

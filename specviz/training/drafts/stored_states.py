@@ -1,11 +1,11 @@
 """What a draft learns from: the target's hidden states along the texts it wrote.
 
-They are computed once and stored. Where they do not fit on the disk, each step computes those that
-it reads.
+They are computed once and stored. If they do not fit on the disk, each training step computes the
+states that it needs.
 
-For each token: the states that a head reads, the state after the final norm, the logarithm of the
-sum of all exponentiated logits, and the likeliest next token. The target's probabilities of any
-tokens follow from the state and the logarithm, so no logits are stored.
+Stored for each token: the states that a head uses, the state after the final norm, the log-sum-exp
+of the logits, and the likeliest next token. The target's probabilities of any tokens follow from
+the final state and the log-sum-exp, so no logits are stored.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Windows(ABC):
         self._shares = sizes / sizes.sum()
 
     def draw(self, count: int, seed: Sequence[int]) -> Window:
-        """Return parts of texts, each with a chance in proportion to what was written in it."""
+        """Return parts of random texts, weighted by how many of their tokens the target wrote."""
         random = np.random.default_rng(list(seed))
         chosen = random.choice(len(self._texts), count, p=self._shares)
         return self._window([(self._texts[i], self._begin(self._texts[i], random)) for i in chosen])

@@ -27,18 +27,18 @@ class TargetWeights:
         """Return the weights of a pair's target.
 
         Raises:
-            TrainingError: The target is enlarged, or its architecture has no lean step.
+            TrainingError: The target has a simulated size, or its architecture has no lean step.
         """
         lean = pair.target_weights
         if pair.info.target.body is not None:
             raise TrainingError(
-                "A target of a simulated size writes the same texts as without it.",
+                "The simulated size of the target does not change the texts that it writes.",
                 remedy="Train without a simulated size; the draft fits both.",
             )
         if not isinstance(lean, LeanWeights):
             raise TrainingError(
-                f"{pair.info.target.name} has no lean step, which training reads.",
-                remedy="Choose a Llama, Mistral, Qwen2 or Qwen3 model, and its lean step.",
+                f"{pair.info.target.name} has no lean step, whose weights training needs.",
+                remedy="Choose a Llama, Mistral, Qwen2 or Qwen3 model, with the lean step.",
             )
         return TargetWeights(
             name=pair.info.target.name,

@@ -1,8 +1,7 @@
 """The background job that trains a draft.
 
-The training saves its progress when it is stopped, so a stopped job is a pause: another job with
-the same plan and folder goes on. A job that gives way is set aside while other work waits, and goes
-on after it.
+The training saves its progress when it is stopped, so another job with the same plan and folder can
+resume it. A job whose ``gives_way`` is set pauses while other work waits, and continues afterwards.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
 
 TRAINING = "training"
 _PLACE = Path("FOLDER")  # of a draft, in its card
-_CONTEXT = 256  # tokens before a round, for which costs are given
-_QUIET, _LOOK = 3.0, 0.2  # seconds without other runs before the job goes on, between two looks
+_CONTEXT = 256  # tokens before a round, at which its costs are computed
+_QUIET, _LOOK = 3.0, 0.2  # seconds: idle time before the job continues, between checks
 _PACE = 0.1  # weight of the latest step in the mean seconds of a step
 
 
@@ -64,7 +63,7 @@ class DraftWork:
     saves: bool = True
 
     def find(self, pair: Pair) -> Generator[object]:
-        """Yield the estimate and the costs of a round here, then what the training reports."""
+        """Yield the estimate, the costs of a round here, then the training's progress."""
         from specviz.engine import body_room
         from specviz.training.drafts.draft_training import train_draft
 
@@ -108,7 +107,7 @@ def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherWork:
-    """Asks for the work that waits for the device.
+    """Functions that report whether other work needs the device.
 
     ``jobs``: whether another background job waits. ``waiting``: whether a run waits behind the
     training. ``busy``: whether the device does other work.
@@ -156,7 +155,7 @@ class TrainingJob(MakerJob):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return what is done and planned of the current stage, whose name is ``stage``."""
+        """Return how much of the current ``stage`` is done, and how much is planned."""
         return self._steps
 
     @property
@@ -166,7 +165,7 @@ class TrainingJob(MakerJob):
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the expected time left: this stage at its own pace, and the estimate of others."""
+        """Return the expected time left: this stage by its pace, later ones by the estimate."""
         if self._pace is None:
             return None
         left = self._pace * self._units_left
@@ -217,7 +216,7 @@ class TrainingJob(MakerJob):
         self._train(replace(work, plan=replace(work.plan, steps=steps)))
 
     def _train(self, work: DraftWork) -> bool:
-        """Carry out the work; return False if it was left because the training shall finish."""
+        """Train; return False if ``finish`` ended the training before its last step."""
         ends = work.plan.steps < self.work.plan.steps
         values = cast("Generator[object]", self._maker.find(work.spec, work))
         with closing(values):
@@ -273,7 +272,7 @@ class TrainingJob(MakerJob):
                 self.result = value
 
     def _enter(self, stage: str, done: int, planned: int, units: tuple[int, int]) -> None:
-        """Update the progress and the mean pace; ``units``: those done and left."""
+        """Update the progress and the mean pace; ``units``: numbers of done and remaining ones."""
         now, (count, left) = time.monotonic(), units
         if stage != self._step:
             self._pace = self._last = None

@@ -14,10 +14,10 @@ from operator import mul
 from specviz.theory.speed import break_even_alpha
 
 MOST_CANDIDATES = 8
-_FEWEST_POINTS = 4  # of a curve that is extrapolated
-_LEAST_GROWTH = 2.0  # from its first to its last point, in tokens
+_FEWEST_POINTS = 4  # points that a curve needs to be extrapolated
+_LEAST_GROWTH = 2.0  # tokens of its last point / tokens of its first
 _RECENT = 0.5  # share of the points that the line is fitted to
-MORE = 2.0  # times as many tokens
+MORE = 2.0  # further training: this many times the tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

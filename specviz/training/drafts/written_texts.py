@@ -1,9 +1,9 @@
 """The texts that the target writes, kept in a folder, one file for each batch.
 
 A text's batch, prompt, temperature and draws follow from the plan and its number. So an
-interrupted collection goes on with the first missing batch, whose unfinished texts are kept from
-time to time, and texts do not depend on when it was interrupted. A text belongs to the held-out
-part if the hash of its first tokens is low; texts with the same beginning are in the same part.
+interrupted collection resumes with the first missing batch, and the interruption does not change
+the texts. The unfinished texts of a batch are saved regularly. A text is held out if the
+hash of its first tokens is low, so texts with the same beginning are in the same part.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT_EVERY = 20.0  # seconds between two copies of the unfinished texts
 _OPENING = 8  # tokens by which texts are assigned to a part, beyond those that all texts share
 _QUESTION = 96  # tokens
 _PLACE = "specviz's place"
-_CODE_HEAT = 0.5  # of the temperature of other passages; small models write broken code above it
+_CODE_HEAT = 0.5  # times other passages' temperature; above it, small models write broken code
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +267,7 @@ class _Growing:
         return Text(ids, torch.tensor(self.written), self.ended)
 
     def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
-        """Add tokens; ``end``: they begin with the token that ends a turn, if it is missing."""
+        """Add tokens; ``end``: the first one ends a turn, and is left out if already there."""
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
         self.written += [written] * len(ids)
@@ -278,10 +278,10 @@ class _Growing:
 
 
 class _KeptParts:
-    """What was written of a batch, in a file that is rewritten from time to time.
+    """The unfinished texts of a batch, saved in a file that is rewritten regularly.
 
-    A part is known by its text and phase, and its draws follow from them. So a batch that is begun
-    again has the same parts, and goes on where each was kept.
+    A part is identified by its text and phase, which also determine its draws. So a restarted batch
+    has the same parts, and each part continues after its saved tokens.
     """
 
     def __init__(self, files: NumberedFiles, number: int) -> None:
@@ -296,7 +296,7 @@ class _KeptParts:
                 self._earlier[tuple(part.tolist())] = new.tolist(), bool(ended)
 
     def add(self, parts: Sequence[Writing]) -> None:
-        """Add parts that are about to be written, with the tokens that were kept."""
+        """Add parts that the target is about to write; restore their saved tokens."""
         for each in parts:
             each.new, each.ended = self._earlier.get(tuple(each.draws_by), ([], False))
         self._parts += parts

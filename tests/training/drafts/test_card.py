@@ -44,7 +44,7 @@ def test_a_card_states_data_settings_and_figures() -> None:
         "| texts that the target ended itself | 51.1 % |",
         "| tokens that the draft can propose | 95.7 % |",
         "| vocabulary | 2,048 most frequent tokens |",
-        "| steps | 300, the best of them 280 |",
+        "| steps | 300 (best weights: step 280) |",
         "| seed | 3 |",
         "python -m specviz train --target maker/target --out FOLDER --texts 256 --longest 192 "
         "--vocabulary 2048 --steps 300 --seed 3\n",
