@@ -8,15 +8,15 @@ from typing import Any
 import gguf
 import numpy as np
 
-_OWN = "general.architecture"  # the writer writes it
+_OWN = "general.architecture"  # the GGUF writer adds this key itself
 _TYPE = "general.file_type"
 
 
 def write_requantised(source: Path, kind: str, path: Path) -> None:
     """Write a copy whose matrices are of the type ``kind``, such as "Q8_0".
 
-    A matrix stays as it is if its width does not fit the type. As in llama.cpp, the new weights are
-    those of the old file, quantised again.
+    A matrix stays as it is if its width does not fit the type. As in llama.cpp, the
+    old weights are dequantised and then quantised to the new type.
     """
     number = gguf.GGMLQuantizationType[kind]
     block, _ = gguf.GGML_QUANT_SIZES[number]

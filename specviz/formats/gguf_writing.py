@@ -64,7 +64,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eagle3Sizes:
-    """The settings of an EAGLE-3 head beside those of its layer."""
+    """The settings of an EAGLE-3 head that ``Sizes`` does not include."""
 
     vocabulary: int  # of the target
     places: tuple[int, int, int]  # the target's layers whose inputs the head reads
@@ -160,7 +160,7 @@ def write_eagle3_gguf(
     add_tokens(writer, head.vocabulary)
     if rope_factors is not None:
         writer.add_tensor("rope_freqs.weight", rope_factors.astype(np.float32))
-    if (offsets := known.pop("d2t", None)) is not None:  # GGUF has the target's ids themselves
+    if (offsets := known.pop("d2t", None)) is not None:  # GGUF stores the target's ids, not offsets
         writer.add_tensor("d2t", np.arange(len(offsets), dtype=np.int64) + offsets)
     for name, values in known.items():
         stored = gguf.GGMLQuantizationType["F32" if values.ndim == 1 else kind]

@@ -1,4 +1,4 @@
-"""Put other settings into a head's configuration, where its format has a key for them."""
+"""Change settings in a head's configuration if its format has keys for them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _KEYS = {
     "recycle_normed": "norm_output",
     "sample_from_anchor": "sample_from_anchor",
 }
-_SPECULATORS = ("recycle_normed",)  # elsewhere the key has another meaning
+_SPECULATORS = ("recycle_normed",)  # in other formats the key has another meaning
 _OPPOSITES = {"causal_windows": "sliding_window_non_causal"}
 _LAYER_IDS = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
 _SECTIONS = ("eagle_config", "dflash_config")
 
 
 def corrected_config(facts: HeadFacts, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with these settings.
+    """Return the head's configuration with the changed settings.
 
     Raises:
         ConfigError: The format has no key for a setting.
@@ -49,13 +49,13 @@ def _set_layers(config: dict[str, Any], facts: HeadFacts, places: tuple[int, ...
     key, place, stated = _LAYER_IDS[0], config, list(facts.feature_layers)
     for part in (config, *(section(config, name) for name in _SECTIONS)):
         for name in _LAYER_IDS:
-            if stated and part.get(name) == stated:  # the list that is read
+            if stated and part.get(name) == stated:  # the list that ``read_head`` used
                 key, place = name, part
     place[key] = [each - offset for each in places]
 
 
 def _set(config: dict[str, Any], key: str, value: bool) -> None:
-    """Set a switch where the configuration has it; else at the top."""
+    """Set a switch in the section that has it, else at the top level."""
     for name in _SECTIONS:
         if key in section(config, name):
             config[name][key] = value

@@ -1,8 +1,8 @@
 """Recognise a drafting head's folder from its configuration, file names and tensor names.
 
-The kinds are EAGLE-1/2, EAGLE-3, Medusa and DFlash. Prediction layers inside a target's own files
-(MTP) are not a folder of their own. Pickle files are not opened: for them the configuration and the
-file names decide. ``specviz/engine/heads`` opens the weights.
+The kinds are EAGLE-1/2, EAGLE-3, Medusa and DFlash. Multi-token prediction (MTP) layers are in the
+target's own files, so they are not recognised here. Pickle files are not opened; the kind of their
+head follows from the configuration and the file names. ``specviz/engine/heads`` opens the weights.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HeadFacts:
     candidates: int | None = None  # suggested candidates per round
     draft_vocabulary: int | None = None  # None if the files do not state it
     feature_layers: tuple[int, ...] = ()  # as the files state them
-    convention: LayerConvention = ""  # whether i is a layer's input or output; "" if ambiguous
+    convention: LayerConvention = ""  # whether i means layer i's input or output; "" if ambiguous
 
     @property
     def parameters(self) -> int | None:
@@ -259,7 +259,7 @@ def _integers(found: object) -> tuple[int, ...]:
 
 
 def _weights(path: Path) -> tuple[Path, ...]:
-    """Return the files with the weights; safetensors before pickles."""
+    """Return the files with the weights; pickles only if there are no safetensors."""
     patterns = (
         "model.safetensors",
         "model-*.safetensors",

@@ -22,7 +22,7 @@ TEXT_WEIGHTS = {
 }
 """Families that also read images. Only their text model is used.
 
-The prefixes of its weights in files, and what they are in the text model alone.
+For each family: prefixes of weight names in its files, and the prefixes in the text model alone.
 """
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 

@@ -97,5 +97,5 @@ def file_of(place: str) -> str:
 
 
 def is_gguf(file: str) -> bool:
-    """Return whether a file has the name of a GGUF file, or of one that Ollama keeps."""
+    """Return whether the name is that of a GGUF file or of a file in Ollama's storage."""
     return file.endswith(".gguf") or os.path.basename(file).startswith("sha256-")

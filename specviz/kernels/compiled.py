@@ -41,9 +41,10 @@ def compiled_apart(function: Callable[..., Any]) -> Any:
 def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:
     """Compile a function into its callers.
 
-    A function that several kernels contain has one name, and a process uses the copy that it loads
-    first. Copies differ by what the compiler inlined into them, and so do their rounding errors:
-    the figures of a run would depend on which kernels the process compiled or loaded before.
+    Without inlining, the copies of a function in several kernels would share one name, and a
+    process would use the copy that it loads first. The copies differ in rounding, because the
+    compiler inlines other functions into them differently. So the figures of a run would depend on
+    which kernels the process compiled or loaded before.
     """
     options = {"nogil": True, "error_model": "numpy", "forceinline": True}
     return numba.njit(fastmath=fastmath, **options)(function)
@@ -83,7 +84,7 @@ def callback(name: str, signature: Any, function: Callable[..., Any]) -> int:
     return made.address
 
 
-callbacks: list[Any] = []  # machine code lives as long as its owner
+callbacks: list[Any] = []  # keeps the compiled callbacks alive, and so their addresses valid
 
 
 class _DiskCache(FunctionCache):
@@ -100,7 +101,7 @@ class _DiskCache(FunctionCache):
             )
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """Return the key of an entry; it covers the sources of all kernels, as closures do not."""
+        """Return the key of an entry, which changes if the source of any kernel changes."""
         return (sig, codegen.magic_tuple(), sources_digest())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Products of a few rows with quantised matrices, whose blocks stay as they are in memory.
+"""Products of a few rows with quantised matrices, which stay quantised in memory.
 
 Activations are quantised, too: 32 columns of a row share a scale, so a dot product of a block is
 exact integer arithmetic. The functions for a type are compiled when a model first needs them, and
@@ -34,12 +34,12 @@ from specviz.kernels.simd import at, byte_at, call, long_at, put, put_byte, put_
 _PRODUCT = types.void(*[types.int64] * 10)
 _ROW = types.void(*[types.int64] * 4)
 _MOST = 6  # rows of activations per pass over a group, for which the processor has registers
-PART_COLUMNS = 4  # of a table's row: address, its functions of products and of rows, columns
+PART_COLUMNS = 4  # int64 for a part: matrix, product function, row function, number of columns
 
 
 @compiled_in_order
 def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
-    """Write the blocks of float32 rows: the blocks of the first 32 columns of all rows first."""
+    """Quantise float32 rows; write the blocks of columns 0 to 31 of all rows, then the next."""
     for row in range(rows):
         for block in range(width // SHORT):
             source = x + 4 * (row * x_stride + block * SHORT)

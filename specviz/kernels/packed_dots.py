@@ -1,6 +1,7 @@
 """Dot products with packed rows, as LLVM intrinsics.
 
-A dot product of codes and activation codes is an exact integer. Then, for each block in order:
+A code is the integer that stores a quantised weight or activation. A dot product of weight codes
+and activation codes is an exact integer. Then, for each block in order:
 ``sum += integer * (scale * x_scale) ± minimum * x_sum``, each operation rounded to float32. So the
 result does not depend on the instructions of the processor or on the number of rows.
 
@@ -29,9 +30,9 @@ _INTS, _BYTES = ir.VectorType(_I32, LANES), ir.VectorType(_BYTE, LANES)
 _PAIRS = ir.VectorType(_I16, 2 * LANES)
 _VECTOR = STEP * LANES  # bytes
 
-X_BYTES = 64  # of a block of activations
+X_BYTES = 64  # bytes of a block of activations
 X_SCALE, X_SUM, X_WHOLE, X_HALVES = range(SHORT, SHORT + 16, 4)  # offsets in it
-X_FACTOR = 8  # of the integer sums, a divisor of all offsets of codes
+X_FACTOR = 8  # the sums of codes are stored times -8; 8 divides the offset of every type
 
 
 def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
@@ -131,7 +132,7 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return further accumulators: with few rows, dots would wait for each other."""
+        """Return extra accumulators; with few rows, one alone would make each dot wait."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
@@ -246,7 +247,7 @@ def _dot_function(builder: Any, features: frozenset[str]) -> Any:
 
 
 def _byte_dot(builder: Any, lanes: int) -> Any:
-    """Return the function where the processor has an instruction for so many lanes."""
+    """Return the function for a processor with a dot-product instruction of ``lanes`` lanes."""
     ints, codes_of = ir.VectorType(_I32, lanes), ir.VectorType(_BYTE, STEP * lanes)
     function = cgutils.get_or_insert_function(
         builder.module,
@@ -276,7 +277,7 @@ def _byte_dot(builder: Any, lanes: int) -> Any:
 
 
 class _PairedDot:
-    """The same from 16-bit products, which LLVM maps to ``pmaddwd`` where the processor has it."""
+    """A byte dot from 16-bit products; LLVM emits ``pmaddwd`` if the processor has it."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder

@@ -1,10 +1,11 @@
 """The layout of quantised matrices that the kernels read, and the conversion of GGUF blocks to it.
 
-A weight is ``scale * (code - offset)`` or ``scale * code + minimum``. Sixteen matrix rows form a
-group: a kernel computes sixteen dot products at once, one per vector lane. A group is a sequence of
-records, from left to right along the rows. A record has the scales and minima (float16) of 32
-columns, then their codes. In "K" types, a record has 256 columns: float16 scales and minima, then
-for each block one byte per row that multiplies them, and the codes.
+A weight is ``scale * (code - offset)`` or ``scale * code ± minimum`` (minus in "K" types); its code
+is the stored integer of 4 to 8 bits. Sixteen matrix rows form a group: a kernel computes sixteen
+dot products at once, one per vector lane. A group is a sequence of records, from left to right
+along the rows. A record has the scales and minima (float16) of 32 columns, then their codes. In "K"
+types, a record has 256 columns: float16 scales and minima, then for each block one byte per row
+that multiplies them, and the codes.
 
 The codes of four columns and sixteen rows, 64 codes in all, form a chunk. Its byte ``4 * row +
 column`` belongs to one weight. Codes of 4 bits: a vector of 64 bytes holds two chunks, in the lower
@@ -88,7 +89,7 @@ class PackedType:
 
 
 def _nibbles(low: np.ndarray) -> np.ndarray:
-    """Return the codes of bytes that hold code i below and code i + count above."""
+    """Return the two 4-bit codes of each byte: all lower halves, then all upper halves."""
     return np.concatenate((low & 15, low >> 4), -1)
 
 
@@ -207,7 +208,7 @@ PACKED_TYPES = {
 
 
 def can_pack(name: str, rows: int, width: int) -> bool:
-    """Return whether a matrix of this type can be packed; all widths in files of the type can."""
+    """Return whether a matrix of this type and size can be packed."""
     packed = PACKED_TYPES.get(name)
     return packed is not None and rows > 0 and width % packed.record_columns == 0
 

@@ -21,7 +21,7 @@ _GGUF_WORDS = re.compile(r"[-_.]gguf$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The models by name, ours first, and what looked like a model but cannot be used."""
+    """The models (specviz's own first, then by name), and what cannot be used as a model."""
 
     models: tuple[LocalModel, ...]
     skipped: tuple[Skipped, ...]

@@ -83,7 +83,7 @@ def last_part(name: str) -> str:
 
 def _share(target: LocalModel, draft: LocalModel, headers: Headers) -> float | None:
     if draft.facts.is_head:
-        return 1.0  # it reads the target's own tokens
+        return 1.0  # a head works with the target's own tokens
     prints = [headers.known_fingerprint(each.tokenizer) for each in (target, draft)]
     if not all(prints):
         return None

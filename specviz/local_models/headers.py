@@ -67,7 +67,7 @@ class Headers:
     def facts(self, path: Path) -> KeptFacts:
         """Return the facts about a GGUF file or a model folder.
 
-        A refused model is read again every time: what it lacks may be another file.
+        A refused model is checked again at every call, because a missing file may have been added.
         """
         known = self._kept.facts.get(str(path))
         if known is not None and known.facts and known.stamps == _stamps(known.stamps):

@@ -1,4 +1,4 @@
-"""Resolve model names that the user typed."""
+"""Resolve model names that the user typed to places: folders, files, Hub ids or addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def place_of(name: str) -> str:
 
 
 def draft_place_of(name: str) -> str:
-    """Return the place of a draft; the name of an embedded pair with a head names its head."""
+    """Return the place of a draft; an embedded pair's name stands for its head, if it has one."""
     return embedded_head(name) or place_of(name)
 
 
@@ -44,7 +44,7 @@ def embedded_head(name: str) -> str | None:
 
 
 def with_places(spec: PairSpec) -> PairSpec:
-    """Return ``spec`` with the names of local models replaced by their places, and its head."""
+    """Return ``spec`` with local models' names replaced by places, and the kind of head set."""
     places = {
         role: find(name)
         for role, name, find in (
@@ -57,7 +57,7 @@ def with_places(spec: PairSpec) -> PairSpec:
 
 
 def with_head(spec: PairSpec) -> PairSpec:
-    """Return ``spec`` with the kind of head that its draft is; empty for a model."""
+    """Return ``spec`` with ``head`` set to the kind of its draft if the draft is a head."""
     if spec.draft is None:
         return spec
     head = OWN_MTP if spec.draft == OWN_MTP else head_at(spec.draft)
@@ -65,9 +65,10 @@ def with_head(spec: PairSpec) -> PairSpec:
 
 
 def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
-    """Return ``spec`` with what a drafter's name says about its draft.
+    """Return ``spec`` with the kind of head that the drafter's name implies.
 
-    The head may be on the Hub, so that its files are not known yet. ``mtp`` needs no draft.
+    This is needed for a head on the Hub, whose files are not known yet. For ``mtp`` it also sets
+    the draft.
     """
     if drafter == OWN_MTP and spec.target is not None and spec.draft is None:
         return replace(spec, draft=OWN_MTP, head=OWN_MTP)

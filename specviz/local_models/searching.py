@@ -116,7 +116,7 @@ def path_at(place: str) -> Path | None:
     The folder of a Hub model may lack the weights.
 
     Raises:
-        ModelFileError: The model is one of Ollama and its file cannot be found.
+        ModelFileError: It is an Ollama model whose file cannot be found.
         OSError: The path cannot be read.
     """
     if place.startswith(PREFIX):
@@ -150,7 +150,7 @@ def _hub_models(walk: _Walk) -> Iterator[Candidate]:
 
 
 def _snapshot(folder: Path) -> Path | None:
-    """Return the newest snapshot, or the one of ``main`` if it is known."""
+    """Return the snapshot of ``main``, or the newest one if ``main`` is not known."""
     snapshots, main = folder / "snapshots", folder / "refs" / "main"
     with contextlib.suppress(OSError, ValueError):
         commit = main.read_text(encoding="ascii").strip()[:64]

@@ -37,7 +37,7 @@ class CopyingDrafter(ABC):
 
     @abstractmethod
     def _read(self, history: Sequence[int]) -> None:
-        """Read the history's tokens that were not read before."""
+        """Process the tokens that the history has gained since the last call."""
 
     @abstractmethod
     def _continuation(self, history: Sequence[int], count: int) -> list[int]:

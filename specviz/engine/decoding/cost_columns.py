@@ -7,8 +7,8 @@ numerator and the denominator of c and v grow alike. Rounds of a tree have rows 
 ``step_timer.py`` times single steps; ``costs.py`` fills the table.
 
 All steps are timed without pending tokens (``recurrent_step.py``). In a run, a target with
-recurrent layers reads up to 8 of them with a verification, and more in a pass of their own, so its
-rounds take longer than these times say. Its snapshots are part of both.
+recurrent layers feeds up to 8 pending tokens together with a verification, and a larger number in a
+separate pass, so its rounds take longer than these times. The times include its state snapshots.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PLAIN_ROW = 2  # plain steps counted after a row
 _PHASES = ((1, 1), (2, 1), (1, 1 + LATER_STEPS))  # tokens fed in the first step, candidates drafted
 _USUAL = 9  # tokens; a longer verification evicts the draft's data from the processor caches
 _WARM_UP = 0.01  # seconds of uncounted plain steps before the counted ones; at least one step
-_FIRST_CHUNK = 32  # tokens of the context read at once; doubled after a quick chunk
-_QUICK = 0.1  # seconds; a chunk read in less time is quick
+_FIRST_CHUNK = 32  # context tokens fed at once; doubled after a quick chunk
+_QUICK = 0.1  # seconds; a chunk that takes less time is quick
 
 
 class OutOfTimeError(Exception):
@@ -141,7 +141,7 @@ class Column:
         self._tree = _Tree() if self._steps.drafts_trees else None
 
     def begin(self, order: Sequence[int]) -> None:
-        """Read the context, then run every kind of step once, uncounted."""
+        """Feed the context, then run every kind of step once, uncounted."""
         for feed in self._steps.readers:
             self._read(feed)
         self._budget.step()
@@ -155,7 +155,7 @@ class Column:
             self._tree.phase.fallback, self._tree.verification.fallback = self._tree_round()
 
     def row(self, tokens: int, turns: int) -> None:
-        """Time ``turns`` turns of a draft phase and a verification, then plain steps.
+        """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
         As in a run, all turns draft and verify the same numbers of tokens. The first turn is not
         counted, because the processor caches still hold data of the previous row. For the same
@@ -194,7 +194,7 @@ class Column:
 
     @property
     def turn_seconds(self) -> float:
-        """The seconds of a mean draft phase and a typical verification when each was run once."""
+        """The expected seconds of a turn, from one run of each draft phase and verification."""
         phases = [each.fallback for each in self.phases if each.fallback is not None]
         checks = [each.fallback for each in self.verifications.values() if each.fallback]
         most = (1 + LATER_STEPS) * min(phases)  # the longest phase has so many steps
@@ -225,7 +225,7 @@ class Column:
 
     @property
     def draft_costs(self) -> list[float]:
-        """Seconds of a first draft step fed one token, of one fed two, and of a later step.
+        """Seconds of three kinds of draft step: first with one token, first with two, later.
 
         Empty if the drafter has no steps.
         """
@@ -255,7 +255,7 @@ class Column:
         return [plain, *(_interpolated_cost(known, tokens) for tokens in self.verifications)]
 
     def _read(self, feed: Callable[[Sequence[int]], None]) -> None:
-        """Read the context in chunks; check the time limit before every chunk."""
+        """Feed the context in chunks; check the time limit before every chunk."""
         at, size = 0, _FIRST_CHUNK
         while at < self.context:
             self._budget.check()

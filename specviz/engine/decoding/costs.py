@@ -1,12 +1,12 @@
 """Measure the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited; the limit is checked before every step and while contexts are read. There are
-as many contexts as can get enough samples in the time, but at least one: costs in target steps
-hardly depend on the context. The table is filled breadth first: every kind of step once, then row
-by row at every context. So all costs have about the same number of samples when time runs out. A
-table that was cut short records the smallest number of samples and which verifications are
-interpolated. A context is left out if its plain step, a draft phase, or its shortest or longest
-verification was not measured.
+The time is limited; the limit is checked before every step and while contexts are fed. The table
+has as many contexts as get enough samples in the time, but at least one. Few contexts suffice,
+because costs relative to a target step hardly depend on the context. The table is filled breadth
+first: every kind of step once, then row by row at every context. So all costs have about the same
+number of samples when time runs out. A table that was cut short records the smallest number of
+samples and which verifications are interpolated. A context is left out if its plain step, a draft
+phase, or its shortest or longest verification was not measured.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _seconds(columns: Sequence[Column], kinds: int, rows: Sequence[int], *, more
 
 
 def _verification_order(wanted: int) -> tuple[int, ...]:
-    """Return the verification lengths in order: the longest, 2, ``wanted``, midpoints of gaps."""
+    """Return the verification lengths: the longest, 2, ``wanted``, then midpoints of gaps."""
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)

@@ -1,4 +1,4 @@
-"""Interfaces of lanes, which decode on the device. ``engine/graphed/`` implements them.
+"""Interfaces of lanes: a lane decodes one text on the device. ``engine/graphed/`` implements them.
 
 The decoding loop, plain decoding and the step-cost measurement use only these interfaces.
 """

@@ -75,7 +75,7 @@ def proposable_by(drafter: Drafter) -> frozenset[int] | None:
 
 
 def own_step_of(drafter: Drafter) -> Step | None:
-    """Return the draft model's step; None for other drafters, early exits among them."""
+    """Return the draft model's step; None for other drafters, including early exits."""
     reader = _reader_of(drafter)
     return reader.own_step if isinstance(reader, ModelReader) else None
 

@@ -16,9 +16,9 @@ from specviz.engine.model.steps import Step
 
 
 class HeadReader:
-    """Runs a head along a text; also reads the trees of a ``TreeDrafter``.
+    """Runs a head along a text, and on the trees of a ``TreeDrafter``.
 
-    The first pass of a round reads the target's states at the tokens that the last round added;
+    The first pass of a round takes the target's states at the tokens that the last round added;
     its number of rows is the proposal's ``catch_up``. Each later candidate takes one row.
     """
 
@@ -43,15 +43,15 @@ class HeadReader:
         return self._head.most_candidates
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """Read the prompt's states but the last, which the first round reads."""
+        """Feed the prompt's states except the last, which the first round feeds."""
         if len(prompt_ids) > 2:
             assert self._target.hidden is not None
             self.read(prompt_ids[1:-1], self._target.hidden[:-1])
 
     def read(self, token_ids: Sequence[int], hidden: torch.Tensor) -> torch.Tensor:
-        """Read rows; ``token_ids`` are the tokens after those of the states ``hidden``."""
+        """Feed rows: each state of ``hidden`` with the token after it, from ``token_ids``."""
         places, width = len(self._head.states.places), self._head.target.width
-        states = hidden.view(len(hidden), places, -1)[..., :width]  # a body adds columns
+        states = hidden.view(len(hidden), places, -1)[..., :width]  # a simulated size adds columns
         fed = torch.tensor(token_ids, device=hidden.device)
         logits = self._run.begin(fed, states.reshape(len(hidden), places * width))
         return logits[:, : self._vocabulary]
@@ -59,9 +59,9 @@ class HeadReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int] | None:
-        """Read the rows of the text's new tokens; return the logits after them and their number.
+        """Feed the rows of the text's new tokens; return the logits after them and their number.
 
-        Returns None if the prompt has a single token, which the target has not read.
+        Returns None if the prompt has a single token, which the target has not processed yet.
         """
         if hidden is None:
             return None

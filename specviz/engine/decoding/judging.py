@@ -58,7 +58,7 @@ class Verdicts:
     # distribution when each was tested, [num_tested, vocabulary].
     tested: tuple[int, ...] = ()
     remaining: torch.Tensor | None = None
-    decided_with: list[int] | None = None  # the candidate whose uniform decided; None for its own
+    decided_with: list[int] | None = None  # candidate whose uniform decided each verdict; None: own
 
     @property
     def accepted_ids(self) -> list[int]:

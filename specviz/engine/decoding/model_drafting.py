@@ -1,6 +1,6 @@
 """Draft token by token with a model: the pair's draft, or the target's first layers.
 
-``ModelReader`` also reads the trees of a ``TreeDrafter``.
+``ModelReader`` also feeds the trees of a ``TreeDrafter`` to the model.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ModelReader:
         return self._step.branch(token_ids, parents)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Remove everything beyond the first ``valid`` tokens; ``kept``: read nodes in the text."""
+        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that are now text."""
         self._step.keep(kept)
         self._step.forget(max(0, self._step.length - valid))
 

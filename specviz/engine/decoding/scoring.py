@@ -1,7 +1,7 @@
 """Compute acceptance probabilities along a given text, without generating text.
 
-Each model reads prompt and text once, in chunks, for all configurations. A chunk has so few rows
-that distributions over a large vocabulary fit into memory.
+Each model processes prompt and text once, in chunks, for all configurations. A chunk has so few
+rows that distributions over a large vocabulary fit into memory.
 """
 
 from __future__ import annotations

@@ -95,12 +95,12 @@ class LocalStepTimer:
         return [self._lane.read, self._feed_target, *drafting]
 
     def _feed_target(self, token_ids: Sequence[int]) -> None:
-        """Feed the target; a head then reads its states."""
+        """Feed the target; then feed its states to the head, if any."""
         _feed(self._pass.step, token_ids)
         if not isinstance(self._drafter, HeadDrafter):
             return
         assert self._pass.step.hidden is not None
-        end = self._pass.step.length + 1  # a row contains the token after that of its state
+        end = self._pass.step.length + 1  # a head's row has a state and the token after it
         self._drafter.read(self._ids[end - len(token_ids) : end], self._pass.step.hidden)
 
     def plain_step(self) -> float:
@@ -114,7 +114,7 @@ class LocalStepTimer:
         drafter, history = self._drafter, self._ids[: self._context + tokens]
         drafter.settle(self._context)
         hidden = self._pass.step.hidden
-        states = None if hidden is None else hidden[-1:].expand(tokens, -1)  # any numbers
+        states = None if hidden is None else hidden[-1:].expand(tokens, -1)  # any values
         with torch.inference_mode():
             return self._time(lambda: drafter.propose(history, count, self._draws(count), states))
 
@@ -130,7 +130,7 @@ class LocalStepTimer:
         drafter, history = self._tree, self._ids[: self._context + 1]
         depth, nodes = self._config.depth, self._config.most_candidates
         hidden = self._pass.step.hidden
-        states = None if hidden is None else hidden[-1:]  # any numbers
+        states = None if hidden is None else hidden[-1:]  # any values
         made: list[Proposal] = []
         drafter.settle(self._context)  # a chain's draft phases do not roll the cache back
         with torch.inference_mode():

@@ -1,10 +1,10 @@
 """Timed replay of a finished run: speculative decoding and the target alone, over chosen rounds.
 
 The speculative lane plays the rounds again; the seed decides them, so they are identical. The lane
-of the target alone is forced along the emitted tokens: a step draws a token and waits for it, as in
-plain decoding, but discards it and feeds the known token. Both lanes go back and forth without
-reading the prompt again. Uncounted steps before every pass bring the lane's data back into the
-processor caches.
+of the target alone is forced along the emitted tokens: each step draws a token and waits for it, as
+in plain decoding, but the token is discarded and the emitted one is fed. Both lanes go back and
+forth without reading the prompt again. Uncounted steps before every pass bring the lane's data back
+into the processor caches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WARM_UP = 0.01  # seconds of uncounted steps or rounds before every pass; at le
 class TimedReplay:
     """Replays ranges of rounds of a finished run.
 
-    ``prefill``: the seconds in which the target alone read the prompt. ``costs``: the step costs
+    ``prefill``: the target's prefill time when it decodes alone. ``costs``: the step costs
     with which the run decided how many candidates to draft.
     """
 

@@ -44,7 +44,7 @@ class TargetSampler(Protocol):
     def sample(self, probs: torch.Tensor, draws: Draws, slots: Sequence[int]) -> _TargetTokens:
         """Sample the target's tokens from its distributions `[count + 1, vocabulary]`.
 
-        ``slots``: of each token's uniform.
+        ``slots``: the slot of each token's uniform.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Draft trees of candidates; several drafts (parallel chains) also form a tree.
 
-The draft model or the head reads a level in one step; a node attends only to its ancestors.
+The draft model or the head processes a level in one step; a node attends only to its ancestors.
 Siblings are drawn in turn, without replacement: earlier siblings are removed from the distribution.
 Several drafts with ``replacement`` draw all siblings from the same distribution. At temperature 0
 and under token matching, the siblings are the draft's likeliest tokens in order. The growth
@@ -23,7 +23,7 @@ from specviz.record.run_config import RunConfig
 
 
 class TreeReader(Protocol):
-    """What reads a tree's nodes: a draft model (``ModelReader``) or a head (``HeadReader``)."""
+    """Computes the logits after nodes: a draft model (``ModelReader``) or head (``HeadReader``)."""
 
     @property
     def wants_hidden(self) -> HiddenStates | bool: ...
@@ -38,20 +38,20 @@ class TreeReader(Protocol):
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int] | None:
-        """Read the text's new tokens.
+        """Feed the text's new tokens.
 
         Returns:
-            The logits `[1, vocabulary]` after the text, and the number of tokens read; None if the
+            The logits `[1, vocabulary]` after the text, and the number of tokens fed; None if the
             drafter cannot draft yet.
         """
         ...
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Read nodes as in ``Step.branch``, and return their logits `[num_nodes, vocabulary]`."""
+        """Feed nodes as in ``Step.branch``, and return their logits `[num_nodes, vocabulary]`."""
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the read nodes that are now text."""
+        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that are now text."""
         ...
 
 
@@ -66,7 +66,7 @@ class TreeDrafter:
         self._choose = choose
         self._vocabulary = vocabulary
         self._repeats = config.replacement and config.num_drafts > 1
-        self._read: dict[int, int] = {}  # the read candidates of this round, in the reader's order
+        self._read: dict[int, int] = {}  # candidates fed to the reader, and their order
 
     @property
     def wants_hidden(self) -> HiddenStates | bool:
@@ -198,7 +198,7 @@ class _Tree:
         return tokens[[node - first for node in nodes]]
 
     def proposal(self, catch_up: int, nodes: Sequence[int]) -> Proposal:
-        """Return these nodes, among them the ancestors of each, as candidates."""
+        """Return these nodes as candidates; each node's ancestors must be among them."""
         numbers = {node: number for number, node in enumerate(nodes)} | {-1: -1}
         logits = torch.cat(self._logits)
         token_ids = torch.cat(self._levels)[list(nodes)]

@@ -1,8 +1,9 @@
 """How a tree of candidates grows: children per node, nodes to expand, nodes to verify.
 
-*Static*: the run's shape. *Dynamic* (EAGLE-2): at each depth, the draft expands the nodes with the
-likeliest paths. A path's likelihood is the product of the draft's probabilities at temperature 1,
-which also rank the children at temperature 0. There are two exact ways:
+*Static*: the tree has the shape in the settings. *Dynamic* (EAGLE-2): at each depth, the draft
+expands the nodes with the likeliest paths. A path's likelihood is the product of the draft's
+probabilities at temperature 1, which also rank the children at temperature 0. Two dynamic growths
+keep the output exact:
 
 * ``LikeliestGrowth`` for token matching. Children are the draft's likeliest tokens, and the
   candidates are the nodes with the likeliest paths. The tree is a function of the text, so it is
@@ -97,7 +98,7 @@ class LikeliestGrowth(_DynamicGrowth):
         return _possible(tops)
 
     def verified(self, scores: Sequence[float]) -> list[int]:
-        """Return the nodes with the likeliest paths: with a node, all its ancestors."""
+        """Return the nodes with the likeliest paths; they include all their ancestors."""
         return _likeliest(range(len(scores)), scores, self._candidates)
 
 
@@ -106,7 +107,8 @@ class SampledGrowth(_DynamicGrowth):
 
     A possible child has the score of its node plus the k-th largest log-probability. The deeper
     levels are estimated by assuming that all nodes there have the mean sorted probabilities of this
-    level's nodes. The children that this level gets are those among the best of both.
+    level's nodes. All possible children, of this and of deeper levels, are ranked by score; this
+    level gets its children among the best that fit into the remaining number of candidates.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:
@@ -148,6 +150,6 @@ def _possible(tops: np.ndarray) -> list[int]:
 
 
 def _likeliest(nodes: Sequence[int], scores: Sequence[float], count: int) -> list[int]:
-    """Return the nodes with the highest scores, in their order; the first ones of equal nodes."""
+    """Return the nodes with the highest scores, in their order; of equal nodes, the first."""
     ranked = sorted(nodes, key=lambda node: -scores[node])
     return sorted(ranked[:count])

@@ -1,8 +1,8 @@
 """The stages of a round on the device: draft, verify, record, for one configuration.
 
 A stage uses memory at fixed addresses, reads the text's length on the device and never waits for
-the device, so a CUDA graph can capture the stage. The tape is a tensor of the uniforms, one row per
-round: the same numbers that step-by-step decoding draws from the seed.
+the device, so a CUDA graph can capture the stage. The tape is a tensor with the uniforms, one row
+per round: the same numbers that step-by-step decoding draws from the seed.
 """
 
 from __future__ import annotations

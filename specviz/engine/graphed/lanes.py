@@ -84,11 +84,11 @@ class GraphedLanes:
         if not config.is_chain:
             return missing_reason(STATIC_CAPABILITIES.trees)
         if config.rule not in _RULES:
-            return f"rule={config.rule} is not captured"
+            return f"rule={config.rule} cannot be run on the device alone"
         if config.draft_until != "count":
-            return "drafting that stops early is not captured"
+            return "drafting that stops early cannot be run on the device alone"
         if not config.draft_method.needs_draft:
-            return "only drafting by the draft model is captured"
+            return "only drafting by the draft model can be run on the device alone"
         return ""
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedRounds:

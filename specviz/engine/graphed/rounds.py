@@ -80,7 +80,7 @@ class GraphedRounds:
         self._length, self._index, self._last = length, index, None
 
     def _read(self, prompt_ids: Sequence[int]) -> Prefill:
-        """Prefill the prompt without its last token, which the first round feeds."""
+        """Prefill all prompt tokens but the last, which the first round feeds."""
         ids, playback, memory = list(prompt_ids), self._playback, self._memory
         memory.state.write(ids, 0)
         memory.state.set_position(len(ids), 0)

@@ -1,4 +1,4 @@
-"""Check device lanes against step-by-step decoding before a pair uses them.
+"""Compare device lanes (``device_lanes.py``) with step-by-step decoding before a pair uses them.
 
 The check compares each model's logits with and without a static cache, then the first rounds.
 Greedy rounds must emit the target's likeliest tokens, within the tolerance of the dtype. Sampled
@@ -37,7 +37,7 @@ _HALF_OFF = 0.1  # the tolerance in half precision
 def add_lanes(pair: Pair) -> str:
     """Add device lanes to a pair; return why that failed, or an empty string.
 
-    The lanes use Triton kernels if these agree, too; if they do not, the pair gets a notice.
+    The lanes use Triton kernels if their results pass the check; otherwise the pair gets a notice.
     """
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:

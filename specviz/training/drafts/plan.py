@@ -84,5 +84,5 @@ class TrainingPlan:
 
     @property
     def tokens(self) -> int:
-        """Return how many tokens all steps read."""
+        """Return how many tokens all steps use together."""
         return self.steps * self.batch * self.length

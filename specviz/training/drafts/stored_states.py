@@ -77,7 +77,7 @@ def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], fold
 
 
 class Windows(ABC):
-    """Draws batches. Which texts a step reads depends on the seed and the step alone."""
+    """Draws batches. Which texts a step uses depends on the seed and the step alone."""
 
     def __init__(self, texts: Sequence[Text], length: int) -> None:
         useful = [each for each in texts if len(each.ids) > 2 and each.written.any()]

@@ -54,7 +54,7 @@ _PACE = 0.1  # weight of the latest step in the mean seconds of a step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftWork:
-    """The training of a draft, as a study on its target. ``label`` is for a status line."""
+    """The training of a draft as a job's work: ``find`` does it. ``label`` is for a status line."""
 
     plan: TrainingPlan
     spec: PairSpec
@@ -122,7 +122,7 @@ ALONE = OtherWork(jobs=lambda _job: False, waiting=lambda: False, busy=lambda: F
 
 
 class TrainingJob(MakerJob):
-    """``result`` is set at the end. ``gives_way`` may change while the job runs."""
+    """Trains a draft; sets ``result`` at the end. ``gives_way`` may change while the job runs."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class TrainingJob(MakerJob):
                 self.result = value
 
     def _enter(self, stage: str, done: int, planned: int, units: tuple[int, int]) -> None:
-        """Update the progress and the mean pace; ``units``: numbers of done and remaining ones."""
+        """Update the progress and the mean pace; ``units``: (done, remaining)."""
         now, (count, left) = time.monotonic(), units
         if stage != self._step:
             self._pace = self._last = None

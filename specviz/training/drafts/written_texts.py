@@ -176,7 +176,7 @@ class _Writer:
     def _write_passages(
         self, tasks: Mapping[int, Task], turns: _Turns
     ) -> Generator[int, None, dict[int, str]]:
-        """Let the target answer a question, mostly its own; return the answers by text number."""
+        """Let the target write passages, as answers to questions; return them by text number."""
         passages = [_Growing(number, self._plan) for number in tasks]
         asking = [each for each in passages if tasks[each.number].question is None]
         asking = asking if len(turns.begin) < self._longest else []
