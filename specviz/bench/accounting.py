@@ -1,8 +1,8 @@
 """Compare observed with accounted and forecast speedups, each run in a process of its own.
 
-Every run is a ``run`` command on a preset. Processes differ by more than the timing of one of them
-shows, so runs of one process would make the step costs look better than they are. The first runs
-of every setting are not counted: later ones take their step costs.
+Every run is a ``run`` command on a preset prompt. Times vary more between processes than within
+one, so runs of a single process would make the step costs look more accurate than they are. The
+first run of every setting is not counted: it supplies the step costs for the later ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountedRun:
-    """The speedups of a run; None where one is unknown."""
+    """The speedups of a run; a value is None if unknown."""
 
     body: str
     step: str
@@ -193,7 +193,7 @@ def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
 def coverage(runs: Iterable[AccountedRun]) -> dict[str, float | int | None]:
     """Return how often a forecast's interval contains the observed speedup.
 
-    The error takes the runs of one prompt as one cluster: they share a text's acceptance.
+    ``error`` is the half-width of a 95 % interval, with the runs of one prompt as a cluster.
     """
     known = [run for run in runs if run.covered is not None]
     if not known:

@@ -2,7 +2,8 @@
 
 All lanes are greedy and leave prefill out. Every repeat runs all lanes in turn on the same prompts;
 a ratio is the median over repeats. A ratio above 1 means that specviz's engine is faster. The bench
-measures the pair as it is, and with a body: a target enlarged without changing its output.
+measures the pair at its own size, and with a body: a target whose simulated size is larger, with
+unchanged output.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Amount:
-    """How much to measure. With a body, texts are shorter, because enlarged targets are slow."""
+    """How much to measure. With a body (simulated size), texts are shorter: the target is slow."""
 
     repeats: int
     num_tokens: int

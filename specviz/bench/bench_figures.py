@@ -1,4 +1,4 @@
-"""Compare observed speedups with accounted and forecast ones, and measure stories."""
+"""Compare observed speedups with accounted and forecast ones, and measure the story prompts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIMING_SECONDS = 5.0  # for timing each run
 class BenchFigures:
     accounting: float | None  # median of observed / accounted
     forecast_error: float | None  # median of |observed / forecast - 1|
-    story_gamma: int  # chosen on stories that are not measured
+    story_gamma: int  # best γ on other stories than those that give ``story_speedup``
     story_speedup: float | None
     alpha_by_kind: dict[str, float | None]
     c: float | None
@@ -90,7 +90,7 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Return every second story; γ is chosen on the others."""
+    """Return every second story, to measure the speedup; γ is chosen on the other stories."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 

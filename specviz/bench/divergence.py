@@ -1,8 +1,9 @@
-"""Where a lane of the bench diverged from plain decoding, and how close the two tokens were.
+"""Find where a bench lane diverges from plain decoding, and how close the two best tokens were.
 
 In float32, the lanes of specviz and of transformers must write identical text, or the bench fails.
-In half precision, lanes that batch tokens differently round differently. They may then choose the
-other of two almost equally likely tokens, so the bench only reports the divergence. llama.cpp
+In half precision, lanes that batch tokens differently round differently. If two
+tokens are almost equally likely, a lane may then choose the other one, so the bench only reports
+the divergence. llama.cpp
 rounds differently in every dtype.
 """
 

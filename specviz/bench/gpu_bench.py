@@ -1,8 +1,8 @@
 """The bench on a GPU: CUDA-graph lanes against transformers, a compiled target and the bandwidth.
 
-For each pair of bodies and each context, the bench makes one measured run per γ. Then it runs
-greedy lanes in turn on the same prompts, as in ``timing``. The pair's maximum context is ignored:
-beyond that length, step costs remain valid, but the reported acceptance is lower than usual.
+For each pair of bodies (simulated sizes) and each context, the bench makes one measured run per γ.
+Then it runs greedy lanes in turn on the same prompts, as in ``timing``. Contexts may exceed the
+pair's maximum: step costs remain valid there, but the reported acceptance is lower than usual.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def run_gpu_bench(
 
 
 def _on_gpu(environment: Mapping[str, Any]) -> bool:
-    """Return whether the goals apply: there are goals for CUDA devices only."""
+    """Return whether the device is a CUDA device; the goals apply to no other."""
     return str(environment.get("device", "")).startswith("cuda")
 
 

@@ -37,7 +37,7 @@ class Goal:
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return how far the figure misses a limit, relative to the limit; at most 0 if it is met.
+        """Return how far the figure misses the limits, relative to them; at most 0 if it meets them.
 
         If the figure has an interval, the worse end counts.
         """
@@ -49,7 +49,7 @@ class Goal:
         return max(beyond)
 
 
-MAX_RECORD_COST = 0.03  # as a share of the time without recording
+MAX_RECORD_COST = 0.03  # extra time for recording, as a share of the time without it
 GOALS = (
     Goal(name="share_plain", least=0.85),
     Goal(name="speculative_vs_hf_assisted_same_gamma", least=4.0, bodies="1B/8B"),

@@ -1,7 +1,7 @@
 """The lanes of the bench on a GPU, and their comparisons.
 
-The key of a lane ends with its γ (``record 5``). Comparisons use keys without γ (``record``), so
-one table serves every γ; see ``at_gamma``.
+The key of a speculative lane ends with its γ (``record 5``). Comparisons use keys without γ
+(``record``), so the same comparisons serve every γ; see ``at_gamma``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPECULATIVE_COMPARISONS = (
     LaneRatio(name="speculative_graphed_vs_eager", over="eager_record", under="record"),
     LaneRatio(name="record_cost", over="bare", under="record"),
 )
-# By key of a target-alone lane: the name of the figure for its share of the bandwidth.
+# For each target-alone lane, the name of the figure for its share of the memory bandwidth.
 SHARES = {
     "plain": "share_plain",
     "compiled": "share_compiled",

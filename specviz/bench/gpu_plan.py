@@ -1,4 +1,4 @@
-"""The plan of the bench on a GPU: bodies, contexts, γ, repeats, and time limits."""
+"""The plan of the bench on a GPU: bodies (simulated sizes), contexts, γ, repeats, time limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class GpuPlan:
     repeats: int
     num_tokens: int = 64  # written after each prompt
     prompts: int = 2  # of different kinds, at each context
-    thresholds: tuple[float, ...] = (0.0, 0.4)  # tried at each γ for transformers' best
+    thresholds: tuple[float, ...] = (
+        0.0,
+        0.4,
+    )  # confidence thresholds to try at each γ, to find transformers' best settings
     accounting_seconds: float = 5.0  # for timing the target alone along a run
     costs_seconds: float = 30.0  # for the step costs of a pair
     backend: str = INDUCTOR  # of torch.compile, for the compiled target

@@ -1,4 +1,4 @@
-"""The lanes of the bench: a lane decodes with one engine or method, and returns the time.
+"""The lanes of the bench: a lane decodes with one engine and method, and measures the time.
 
 The code that times and compares lanes does not depend on their names.
 """

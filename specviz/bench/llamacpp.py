@@ -1,6 +1,6 @@
 """llama.cpp lanes with a pair's weights, in this process, if llama.cpp's wheel is installed.
 
-llama.cpp reads the same weights from GGUF files and uses as many threads as the pair. Its KV cache
+llama.cpp loads the same weights from GGUF files and uses as many threads as the pair. Its KV cache
 is fp16, its default and fastest type. llama.cpp reports the time per token, without the first
 token, which prefill produces.
 """
@@ -48,7 +48,7 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
 
 @contextmanager
 def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
-    """Open a plain lane of a GGUF file, and one in which the text itself drafts."""
+    """Open two lanes for a GGUF file: plain decoding, and drafting by n-gram lookup in the text."""
 
     def read(text: str) -> tuple[int, ...]:
         return tuple(pair.tokenizer.encode(text, add_special_tokens=False))
@@ -60,7 +60,7 @@ def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    """Return the tokens of a text of a model whose tokens are their own numbers."""
+    """Return the token ids in a text from a GGUF file whose tokens are named by their ids."""
     return tuple(int(word) for word in text.split())
 
 

@@ -17,7 +17,7 @@ _MISSED = 0.025  # probability beyond each end of the interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """A median ratio with its interval, which is None for fewer than six repeats."""
+    """A median ratio with its interval; ``low`` and ``high`` are None with under six repeats."""
 
     value: float
     low: float | None

@@ -1,6 +1,6 @@
-"""The bench of quantised weights: a GGUF file, and copies of other types, here and in llama.cpp.
+"""The bench of quantised weights: a GGUF file and requantised copies, here and in llama.cpp.
 
-Both engines read the same file with the same number of threads and write the same number of tokens,
+Both engines load the same file with the same number of threads and write the same number of tokens,
 greedily. They round activations differently, so the texts differ after some tokens; the time per
 token hardly depends on the text.
 """
@@ -40,7 +40,7 @@ Load = Callable[[PairSpec], "Pair"]
 
 _GAMMA, _TOKENS, _VERIFIED = 5, 64, 6
 _STORED = "stored"
-# Each ratio: times as fast as ``over``.
+# For each ratio: the lane to compare with, and the lane of specviz. Above 1, specviz is faster.
 _RATIOS = {
     "plain_vs_llamacpp": ("llamacpp", "plain"),
     "lookup_vs_llamacpp_lookup": ("llamacpp_lookup", "bare"),
@@ -54,7 +54,7 @@ def run_quantised_bench(
     """Run the bench and return JSON values.
 
     Args:
-        types: Types of copies to make, in addition to the file itself.
+        types: GGUF types of copies to make and measure, besides the file itself.
     """
     file = Path(spec.target_place)
     if file.suffix != ".gguf" or not file.is_file():
@@ -63,7 +63,7 @@ def run_quantised_bench(
             remedy="Give one with --target, or install the chat model with `make chat`.",
         )
     if len(read_parts(file)) > 1:
-        raise ConfigError(f"{spec.title} has several parts.", remedy="Join them to one file.")
+        raise ConfigError(f"{spec.title} has several parts.", remedy="Join them into one file.")
     own = PairSpec(target=str(file), device="cpu", threads=spec.threads)
     plain = load(replace(own, target_weights="float"))
     texts = _texts(plain)
@@ -177,7 +177,7 @@ def _log_probs(pair: Pair, text: Text, ids: Sequence[int]) -> torch.Tensor:
 def _difference(
     reference: Sequence[tuple[tuple[int, ...], torch.Tensor]], pair: Pair, texts: Sequence[Text]
 ) -> dict[str, Any]:
-    """Return how far a quantised target is from the product of its dequantised weights."""
+    """Return how far a quantised target's outputs are from those of its dequantised weights."""
     kl, distance, same = [], [], []
     for (ids, old), text in zip(reference, texts, strict=True):
         new = _log_probs(pair, text, ids)
@@ -193,7 +193,7 @@ def _difference(
 
 
 def _verification(pair: Pair) -> float:
-    """Return the time of a step of six tokens over that of one token, after 64 tokens."""
+    """Return the time of a six-token step divided by that of a one-token step, at context 64."""
     step = pair.target_step(128)
     ids = torch.arange(64) + 100
     step.feed(ids, 0)

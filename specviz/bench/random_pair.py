@@ -20,7 +20,7 @@ _SHAPE = {
 
 
 def random_pair(*, vocabulary: int) -> Pair:
-    """Make a target of four layers and a draft of one, with lean steps, in float32 on the CPU."""
+    """Make a float32 target of four layers and a draft of one, with lean steps on the CPU."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -1,9 +1,8 @@
 """Run a pair with transformers' own generation, for comparison in the bench.
 
-The first target pass of transformers reads the prompt and also decides tokens. The two parts cannot
-be timed separately, so the speed is measured over the tokens after that pass. Assisted generation
-reads its settings from the assistant's ``generation_config``, which is changed for one call and
-restored. All lanes ignore EOS, so that they write the same number of tokens.
+The first target pass of transformers combines prefill and verification, which cannot be timed
+separately. So the speed is measured over the tokens after that pass. Assisted generation takes its
+settings from the assistant's ``generation_config``, which is changed for one call and restored. All lanes ignore EOS, so that they write the same number of tokens.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Assistance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RivalRun:
-    seconds: float  # for decoding all tokens, at the speed after the first pass
+    seconds: float  # for all tokens, extrapolated from the speed after the first pass
     token_ids: tuple[int, ...]
     target_forwards: int
 

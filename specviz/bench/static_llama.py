@@ -56,7 +56,7 @@ class StaticLlama(nn.Module):
 def cannot_compile(weights: object) -> str:
     """Return why a model is not supported, or "" if it is."""
     if not isinstance(weights, LeanWeights):
-        return "its model family has no lean step"
+        return "its model family is not supported by specviz's own (lean) step"
     odd = any(layer.window is not None or layer.query_norm is not None for layer in weights.layers)
     return "it has sliding windows or head norms" if odd else ""
 
@@ -84,7 +84,7 @@ class _Layer(nn.Module):
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
         self.keys.index_copy_(1, places, _turned(keys, turn))
         self.values.index_copy_(1, places, values)
-        # Query heads of one key head are rows of one product, so the head's cache is read once.
+        # All query heads of a key head share one product, so the cache of the key head is read once.
         rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
         scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
         scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)

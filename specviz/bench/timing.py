@@ -1,7 +1,7 @@
 """Run lanes in turn on the same texts: once to warm up and compare the output, then timed.
 
-If a lane that need not agree diverges from plain decoding, the text is cut there for every lane, so
-that all lanes are timed over the same number of tokens.
+If a lane without ``must_agree`` diverges from plain decoding, the text is cut there for every lane,
+so that all lanes are timed over the same number of tokens.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def time_lanes(
     repeats: int,
     say: Callable[[str], None],
 ) -> TimedLanes:
-    """Compare and time the lanes; every other repeat runs them in the opposite order."""
+    """Compare the lanes' texts, then time them; every other repeat reverses their order."""
     say("warming up and comparing the texts")
     parted: list[Divergence] = []
     agreed: list[Text] = []
@@ -127,7 +127,7 @@ def _worth_timing(
 ) -> tuple[tuple[BenchLane, ...], tuple[Text, ...], tuple[str, ...]]:
     """Return lanes, texts and notices, without texts on which lanes diverge too early.
 
-    If lanes diverge too early on every text, the lanes that need not agree are left out instead.
+    If lanes diverge too early on every text, the lanes without ``must_agree`` are left out instead.
     """
     long_enough = tuple(text for text in agreed if text.num_tokens >= SHORTEST)
     if not long_enough:
@@ -148,5 +148,5 @@ def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
         raise PairError(
             f"With the same drafts, specviz made {ours.target_passes} target passes and "
             f"transformers {theirs.target_passes}.",
-            remedy="They are not comparable: try `--step library`, or bench another pair.",
+            remedy="The lanes are not comparable: try `--step library`, or bench another pair.",
         )

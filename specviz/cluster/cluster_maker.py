@@ -29,11 +29,11 @@ _CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
 
 
 class ClusterMaker(StoppableWork):
-    """A run maker that uses the devices of a cluster. Leaving its ``with`` block ends them.
+    """A run maker that uses the devices of a cluster. Leaving its ``with`` block ends the devices.
 
     Args:
         address: As returned by ``cluster_address``.
-        timed: Whether times are compared. If so, a node's CPU runs one device, not all that fit.
+        timed: Whether times are compared. If so, a node runs one device on its CPU, not several.
         threads: Cores per device, by default 1.
         device: The ``--device`` of the pairs.
         budget: Seconds for the timing of a run.

@@ -27,7 +27,7 @@ _PLACE = 8  # hexadecimal digits of a device's id
 class Need:
     """The resources of each device, and how the device makes runs.
 
-    If ``timed``, runs are timed, so a node's CPU runs only one device.
+    If ``timed``, runs are timed, so a node runs only one device on its CPU.
     """
 
     cores: int

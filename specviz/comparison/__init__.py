@@ -3,8 +3,8 @@
 Speeds are compared as paired log-ratios, so that effects of a prompt or seed on all lanes cancel
 out. If all lanes have the same target, the speed is the speedup: it is timed beside the target, so
 drift of the machine between runs does not matter. Otherwise the speed is in tokens per second.
-Intervals are Student's t: over repeats of a single prompt, else over prompts, where each prompt
-counts with the mean over repeats. For one repeat of one prompt, the interval covers the timing.
+Intervals are Student's t. For several prompts, they are over prompts, each with the mean of its
+repeats; for a single prompt, over its repeats. For one run, the interval covers the timing.
 """
 
 from specviz.comparison.lane_results import (

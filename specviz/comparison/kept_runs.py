@@ -133,7 +133,7 @@ class KeptRuns:
         self.changed = True
 
     def _is_current(self, run: LaneRun) -> bool:
-        """Return whether the run has the lane's current weights and one of the current machines."""
+        """Return whether the run was made with the lane's current weights on a current machine."""
         now, pair = self._present[run.job.lane], run.trace.pair
         draft = pair.draft.weights_sha256 if pair.draft else None
         return (
@@ -143,7 +143,7 @@ class KeptRuns:
         )
 
     def _fits(self, run: LaneRun) -> bool:
-        """Return whether the run matches the first run of its lane; remember a first run.
+        """Return whether the run matches the first run of its lane, which is recorded if it is new.
 
         The models must be the same. The machine must be the same or belong to the same cluster.
         """

@@ -195,7 +195,7 @@ def parse_lane(text: str, default: Lane) -> Lane:
     alone is paired with the default's target, even if that is the embedded target.
     ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights`` and
     ``shared_vocabulary`` are also taken from the default, even if the models change;
-    ``epsilon``, ``residual`` and ``replacement`` are taken only if the lane's method uses them.
+    ``epsilon``, ``residual`` and ``replacement`` only if the lane's method uses them.
     In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)

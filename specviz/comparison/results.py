@@ -69,7 +69,7 @@ class Comparison:
 
 
 def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
-    """Compare the runs of a plan, of which some may be missing.
+    """Compare the finished runs of a plan; some may be missing.
 
     If a run of the plan was made several times, only the last one counts.
     """

@@ -42,7 +42,7 @@ def rows_of(comparison: Comparison) -> tuple[Row, ...]:
 
 
 def has_one_target(comparison: Comparison) -> bool:
-    """Return whether all lanes have the same target, so that one column can show it alone."""
+    """Return whether all lanes have the same target, which one column can then show."""
     return comparison.verdict.same_question
 
 

@@ -103,7 +103,7 @@ def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
     """Return the lanes, fastest first, by mean log speed.
 
-    The mean is over the prompts and repeats of which all lanes have a run.
+    The mean is over the prompts and repeats for which all lanes have a run.
     """
     known = [lane for lane, each in enumerate(rates) if each]
     if not known:

@@ -1,4 +1,4 @@
-"""The stored step costs of all pairs: to list, to export and to forget them."""
+"""Load the stored step costs of all pairs, for lists and exports, or delete them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.store.kept_values import forget_values, kept_values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCosts:
-    """What is known of one pair with one device and kind of sampling; ``key`` names all three."""
+    """The step costs of a pair on a device with a kind of sampling; ``key`` names all three."""
 
     key: str
     runs: tuple[RunCosts, ...]

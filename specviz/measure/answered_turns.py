@@ -1,4 +1,4 @@
-"""The answers that a target writes itself to the earlier turns of a conversation."""
+"""Let the target write the missing answers to earlier turns of a conversation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARE = 4  # an answer fills at most a quarter of the context
 def with_answers(pair: Pair, asked: Conversation, config: RunConfig) -> Conversation:
     """Return the conversation with every empty answer written by the target alone.
 
-    The settings of the run decide how the target samples; an answer ends at the end of its text.
+    The target samples with the settings of the run. An answer ends at EOS or at a length limit.
     """
     from specviz.engine import decode_plainly
 

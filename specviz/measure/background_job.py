@@ -83,7 +83,7 @@ class Job(StoppableWork):
             self._end("stopped")
         except SetAsideError:
             self._state = "waiting"
-            if self._stopped:  # ``stop`` may have seen the state before
+            if self._stopped:  # ``stop`` may have been called before the state was "waiting"
                 self._end("stopped")
         except SpecvizError as error:
             self.error = error

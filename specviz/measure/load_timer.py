@@ -1,4 +1,4 @@
-"""How long each part of loading a pair takes, from its progress reports."""
+"""Measure how long each part of loading a pair takes, from the progress reports."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class LoadedPairs:
     def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
         """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading.
 
-        The time of a load is stored, without the import of the engine and what happens only once.
+        The time of a load is stored. It leaves out importing the engine, downloads and compilation.
         """
         pair = self.get(spec)
         if pair is not None:

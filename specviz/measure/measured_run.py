@@ -1,11 +1,11 @@
 """A run with its step costs, its forecast and the timing of the target alone.
 
 The forecast is made before the run, from stored step costs; a run that begins without them has no
-forecast. Step costs are measured before the run only if the run stops drafting by cost. After the
-run, the target alone and a replay of the run are timed in slices along the run's text. The speedup
-comes from these slices, not from the time of the displayed run. The slices also add to the step
-costs of later runs; a run that began without step costs is explained by its own. Then the text is
-scored.
+forecast. Step costs are measured before the run only on request, or if the run needs them to decide
+when to stop drafting. After the run, the target alone and a replay of the run are timed in slices
+along the run's text. The speedup comes from these slices, not from the time of the displayed run.
+The slices also add to the step costs of later runs; a run that began without step costs uses those
+of its own slices. At the end, each token's acceptance probability is computed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class MeasuredRun(Iterator[Round]):
         self._kind = kind_of(last) if isinstance(last, str) else None
         if isinstance(prompt, Conversation):
             prompt = with_answers(pair, prompt, config)
-        # Reject a prompt that cannot be continued before measuring anything.
+        # Before measuring anything, reject a prompt that cannot be continued.
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         room_for(pair, prompt_ids, config)
         self._costs: StepCosts | None = (
@@ -126,7 +126,7 @@ class MeasuredRun(Iterator[Round]):
             yield timing
 
     def keep_caches(self) -> None:
-        """Let a run whose prompt continues this text begin with the models' caches."""
+        """Keep the KV caches for a later chat run whose prompt continues this text."""
         if not self._config.chat or self._run.finish == "stopped":
             return
         self._pair.last_read = self._read or self._run.read_text() or self._pair.last_read
@@ -134,8 +134,8 @@ class MeasuredRun(Iterator[Round]):
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
         """Score the text, and add the run's step costs to the stored ones; no-op after a stop.
 
-        Without any step costs, a table is measured if ``costs`` is set. A notice compares the run's
-        costs with a table that was measured for it.
+        Without any step costs, a table is measured if ``costs`` is set. If a table was measured just
+        before the run, a notice compares the run's own costs with that table.
         """
         if self._run.finish == "stopped":
             return

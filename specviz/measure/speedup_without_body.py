@@ -1,4 +1,4 @@
-"""The stored speedup of a pair without bodies (simulated sizes), for a run with bodies."""
+"""Find the stored speedup of a pair at its own size, for a run with simulated sizes (bodies)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The source of step costs, stored by pair, bodies, device, threads and kind of sampling.
 
-Every timed run adds the costs of its phases. The costs for another run are fitted to those of
-earlier runs; a table that was measured directly supplies what no run has covered. Runs of other
-processes are preferred: they share no disturbance with the run that the costs explain.
+A body is a simulated size of a model. Every timed run adds the costs of its phases. The costs for
+another run are fitted to those of earlier runs; a table that was measured directly supplies the
+costs that no run has covered. Runs of other processes are preferred, because what disturbs this
+process would affect both its runs and the costs that should explain them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 TABLE_KIND = "step-costs"  # measured tables
-RUNS_KIND = "run-costs"  # of timed runs
+RUNS_KIND = "run-costs"  # costs from timed runs
 _MOST_RUNS = 40
 _MOST_OF_A_PROCESS = 8
 _CONTEXTS = (32, 256, 1024)
@@ -50,7 +51,7 @@ def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepC
     """Return the costs that earlier runs and a measured table give; None without either.
 
     Args:
-        whole: Return None without a table, so that all rows are known.
+        whole: Return None without a table, because only a table covers every number of tokens.
     """
     table = _smooth_table(pair, config)
     if whole and table is None:
@@ -94,7 +95,7 @@ def _fitted(
 
 
 def _latest(runs: Sequence[RunCosts]) -> tuple[RunCosts, ...]:
-    """Return the latest runs, with a limit for each process, so that several are kept."""
+    """Return the latest runs, limited per process so that runs of several processes are kept."""
     kept, counts = list[RunCosts](), Counter[str]()
     for run in reversed(runs):
         counts[run.process] += 1
@@ -105,7 +106,7 @@ def _latest(runs: Sequence[RunCosts]) -> tuple[RunCosts, ...]:
 
 @functools.cache
 def _process(pid: int) -> str:
-    """Return an id of this process; process numbers are used again."""
+    """Return a unique id of this process; a pid alone may be reused."""
     return f"{pid}-{uuid4().hex[:8]}"
 
 
@@ -125,14 +126,14 @@ def step_costs(
     fresh: bool = False,
     on_progress: ProgressCallback | None = None,
 ) -> StepCosts | None:
-    """Return the stored costs with all rows; without a table, measure one and store it.
+    """Return the stored costs; without a measured table, measure one and store it first.
 
     Measuring takes about ten seconds at most. A noisy or partial table is also stored, and marked
     as such. Returns None if there was no time for any measurement, as with models that take seconds
     per step.
 
     Args:
-        fresh: Measure a table even if there is one, and forget what runs gave.
+        fresh: Measure a table even if there is one, and delete the costs from earlier runs.
     """
     kept = None if fresh else stored_costs(pair, config, whole=True)
     if kept is not None:
@@ -206,7 +207,7 @@ def costs_key(pair: Pair, config: RunConfig, drafter: str = "") -> str:
     """Return a key made of everything that the cost of a step depends on.
 
     Args:
-        drafter: Its name if it is not that of the settings.
+        drafter: The drafter's name, if it differs from the one in the settings.
     """
     environment, models = pair.environment, pair.info
     draft = models.draft.weights_sha256 if models.draft else "none"
@@ -224,7 +225,7 @@ def costs_key(pair: Pair, config: RunConfig, drafter: str = "") -> str:
 
 
 def _stepwise(pair: Pair, config: RunConfig) -> bool:
-    """Return whether rounds run step by step, because fused ones do not support the settings."""
+    """Return whether rounds run step by step, because fused rounds do not support the settings."""
     return pair.lanes is not None and bool(pair.lanes.unsupported_reason(config))
 
 
@@ -264,7 +265,7 @@ def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
 
 
 def _sampling(config: RunConfig) -> str:
-    """Return the names of active sampling settings, whose values hardly change a step's cost."""
+    """Return the names of active sampling settings; their values hardly change a step's cost."""
     if config.greedy:
         return "greedy"
     parts = ["temperature"]

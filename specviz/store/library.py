@@ -195,7 +195,7 @@ class Library:
         """Fill in columns that an older schema lacked, newest rows first.
 
         Read at least one trace, then more until ``seconds`` have passed; return how many rows
-        remain. A row is filled in only once; if its trace is damaged, its values stay unknown.
+        remain. If the trace of a row is damaged, its values stay unknown, and it is not read again.
         """
         deadline = time.monotonic() + seconds
         with self._reading() as db:
@@ -348,7 +348,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the text that searches read; it is case-folded here, as SQLite folds only ASCII."""
+    """Update the text to search in, case-folded here because SQLite folds only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

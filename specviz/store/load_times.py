@@ -1,7 +1,7 @@
-"""How long pairs took to load on this machine, and how long a pair like them is expected to take.
+"""Store how long pairs took to load on this machine, and estimate how long a pair will take.
 
-Downloads do not count. Nothing is expected of pairs with bodies, or of models that are not on this
-machine.
+Downloads do not count. There is no estimate for pairs with bodies (simulated sizes), or for models
+that are not on this machine.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from specviz.record.pairs import PairSpec
 from specviz.store.kept_values import change_value, load_value
 
 _KIND = "load-times"
-_MOST_LOADS = 40  # of a kind; the oldest are dropped
-_MOST_USED = 5  # latest loads of one size that an expectation uses
-_LARGEST_RATIO = 2.0  # of the bytes of two files whose times are compared
+_MOST_LOADS = 40  # loads stored under one key; the oldest are dropped
+_MOST_USED = 5  # latest loads of one size that an estimate uses
+_LARGEST_RATIO = 2.0  # of the bytes of the pair and of an earlier load that is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class _Loads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedLoad:
-    """The range of seconds that a load may take, by the times of ``num_loads`` earlier loads."""
+    """The range of seconds that a load may take, estimated from ``num_loads`` earlier loads."""
 
     low: float
     high: float
@@ -58,7 +58,7 @@ class ExpectedLoad:
 
 
 def keep_load_time(spec: PairSpec, seconds: float) -> None:
-    """Store how long a pair took to load, for the expectations of later loads."""
+    """Store how long a pair took to load, for estimates of later loads."""
     headers = Headers()
     models = _facts_of(spec, headers)
     headers.save()
@@ -74,12 +74,12 @@ def keep_load_time(spec: PairSpec, seconds: float) -> None:
 
 
 def expected_load(spec: PairSpec, headers: Headers) -> ExpectedLoad | None:
-    """Return how long the pair is expected to take; None without an earlier load like it.
+    """Estimate how long the pair takes to load; None without an earlier load of a similar pair.
 
-    Such a load had the same formats, families, types of weights and options, and at most
-    ``_LARGEST_RATIO`` times as many or as few bytes. A part of its time is proportional to the
-    bytes and a part is constant, in unknown shares, so both extremes limit the range. Only the
-    latest loads of the nearest size count: for a pair that was loaded before, its own.
+    A similar pair has the same formats, families, types of weights and options, and its size
+    differs by at most a factor of ``_LARGEST_RATIO``. Part of the time is proportional to the bytes
+    and part is constant, in unknown shares: the range covers everything from fully proportional to
+    fully constant. Only the latest loads of the nearest size count.
     """
     models = _facts_of(spec, headers)
     known = load_value(_KIND, _key(spec, models), _Loads) if models else None
@@ -101,7 +101,7 @@ def _distance(ratio: float) -> float:
 
 
 def _facts_of(spec: PairSpec, headers: Headers) -> tuple[ModelFacts, ...]:
-    """Return the facts of target and draft; empty if nothing is expected of the pair."""
+    """Return the facts of target and draft; empty if the load time cannot be estimated."""
     if spec.has_bodies or spec.served:
         return ()
     places = (spec.target_place, spec.draft_place)

@@ -15,11 +15,11 @@ _JOINED = " + "  # between the names of target and draft
 def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:
     """Return the mean observed acceptance rate by target and draft; empty without a library.
 
-    Only runs with the lossless rule of the papers count: other rules accept other shares.
+    Only runs with the lossless rule count, because acceptance rates differ between rules.
 
     Args:
         weights: ``PairSpec.chosen_weights`` of the pairs; only runs with these weights count.
-            Runs stored before the library had this column count as runs with weights as stored.
+            Runs stored before the library had this column count as "" (weights as stored).
     """
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     try:

@@ -1,4 +1,4 @@
-"""Convert the timing of traces before schema 5: their timed passes become one slice."""
+"""Convert the timing of traces older than schema 5: their timed passes become one slice."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """For each column by which runs can be filtered, the values that occur."""
+    """The values that occur in each column by which runs can be filtered."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()

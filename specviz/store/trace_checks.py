@@ -37,7 +37,7 @@ from specviz.record.trace import (
 
 MAX_PIECE = 100_000  # tokens in one chunk of another engine
 _HEX = re.compile("([0-9a-f]{2})+")
-_ROUNDING = 1e-5  # a float32 probability may round to just above 1, and its log to above 0
+_ROUNDING = 1e-5  # rounding in float32 may lift a probability just above 1, and its log above 0
 
 _Limits = Mapping[str, float]  # keyword arguments of msgspec.Meta
 _POSITIVE: _Limits = {"gt": 0}

@@ -1,6 +1,6 @@
 """Traces as versioned JSON.
 
-A trace round-trips exactly, every float included. Unreadable files raise a ``TraceError`` with the
+Saving and loading a trace keeps every float exactly. Unreadable files raise a ``TraceError`` with the
 file, the field and a remedy; nothing is guessed or skipped. A file with the field ``server`` holds
 the answer of another engine.
 """
@@ -82,7 +82,7 @@ _ADDED: dict[type, dict[str, int]] = {
     },
     Extra: {"noise": _METHODS, "outside": _HEADS},
 }
-# Left out at their default.
+# Fields that are not written if they have their default value.
 _OPTIONAL = (
     "pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied", "phases",
     *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS, "head", "outside", "others",

@@ -34,7 +34,7 @@ def advice(answer: Answer) -> str:
 
 
 def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
-    """Return whether longer runs confirm the best setting's speedup; "" without such runs."""
+    """Return how measured runs of the best setting compare with expectation; "" without runs."""
     if answer.best is None:
         return ""
     candidate, best = answer.best
@@ -68,13 +68,13 @@ def _ends(cell: Cell | MeasuredCell) -> tuple[float, float]:
 
 
 def _width(answer: Answer, cell: Cell) -> str:
-    """Return what a wide interval comes from, and how to narrow it."""
+    """Return the main cause of a wide interval, and how to narrow it."""
     if cell.from_texts is None or not is_wide(cell.low, cell.high):
         return ""
     if cell.from_texts < 0.5:
         return (
-            "The step costs cause most of this width: runs of this pair on a quiet machine make it "
-            "narrower."
+            "The step costs are the main reason for the wide interval: runs of this pair on a "
+            "quiet machine make it narrower."
         )
     if answer.question.text is not None:
         more = "a longer text"
@@ -82,12 +82,12 @@ def _width(answer: Answer, cell: Cell) -> str:
         more = "more time for continuations"
     elif answer.temperature == 0 and len(answer.question.items) == 1:
         return (
-            "At temperature 0 a prompt gives one text, which causes most of this width: more "
-            "prompts would make it narrower."
+            "The interval is wide mainly because a prompt gives only one text at temperature 0: "
+            "more prompts would make it narrower."
         )
     else:
         more = "more prompts or longer texts"
-    return f"The texts cause most of this width: {more} would make it narrower."
+    return f"The texts are the main reason for the wide interval: {more} would make it narrower."
 
 
 def reason(candidate: Candidate, cell: Cell) -> str:
@@ -115,7 +115,7 @@ def reason(candidate: Candidate, cell: Cell) -> str:
 def _break_even(candidate: Candidate, cell: Cell, times: StepTimes) -> float | None:
     """Return the α at which the settings are as fast as the target alone.
 
-    None if no α is enough, or where α does not determine the tokens.
+    None if no α is high enough, or if α does not determine the tokens per round.
     """
     if times.round_cost is None or not candidate.config.has_ideal:
         return None
@@ -204,7 +204,7 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
 
 
 def _uncertain(answer: Answer, candidate: Candidate, cell: Cell) -> str:
-    """Return the verdict on an interval that is too wide to show its ends."""
+    """Return the verdict on a speedup whose interval is too wide to be shown."""
     assert cell.low is not None
     assert cell.high is not None
     best = f"the best settings so far are {_setting(answer, candidate, cell)}"
@@ -230,7 +230,7 @@ def _at_least(bound: str, what: str, at: str, *, low: float) -> str:
 
 
 def _setting(answer: Answer, candidate: Candidate, cell: Cell) -> str:
-    """Return the draft, the method and γ as text; a tree's method name replaces γ."""
+    """Return the draft, the method and, unless the method is a tree, γ as text."""
     config, method = candidate.config, method_text(candidate.config)
     text = method
     if config.draft_method.needs_draft:

@@ -1,7 +1,7 @@
 """The answer to a question so far: the surface of every candidate and their ranking.
 
-A candidate is ranked by its best γ at the question's temperature. Its speed is expected, a lower
-bound, or measured in short runs. The best of many candidates is partly the best by sampling noise,
+A candidate is ranked by its best γ at the question's temperature. Its speed is an expectation along
+texts, a lower bound, or measured in short runs. The best of many candidates may be best by chance,
 so every value has an interval.
 """
 
@@ -68,7 +68,7 @@ class Candidate:
 
     @cached_property
     def matching(self) -> Surface:
-        """Return the surface (γ × temperature) for greedy drafting, some engines' default."""
+        """Return the surface (γ × temperature) for engines that draft greedily by default."""
         return surface(self._scored, self.costs.get, self.gammas, matches_of)
 
     @property

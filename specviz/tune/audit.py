@@ -1,7 +1,8 @@
 """The audit: a statistical test that a pair emits the target's distribution.
 
 The speculative loop runs many times with different seeds on prompts of every kind. Every token of
-the first three rounds is tested against fresh passes that share no KV cache with the run. At the
+the first three rounds is tested against the target's distribution from a separate pass, which
+shares no KV cache with the run. At the
 end, speculation at temperature 0 is compared with ``generate`` of transformers. A loop with an
 injected bug (``record/breaks.py``) is tested in the same way.
 
@@ -58,7 +59,7 @@ class AuditReport:
     e_value: float  # log of the largest e-value so far; infinite for an impossible token
     p_value: float
     level: float
-    alarm_at: int | None  # number of the run, from 1
+    alarm_at: int | None  # the run that raised the alarm, counted from 1
     detectable: Detectable | None
     temperature: float
     broken: str | None
@@ -100,8 +101,8 @@ class Audit:
             break_named(self.broken)
             if not (self.config.draft_method.needs_draft and self.config.by_odds):
                 raise ConfigError(
-                    "Bugs can be injected only into one chain of the draft model with "
-                    "token-by-token verification.",
+                    "Bugs can be injected only into one chain of the draft model that is verified "
+                    "token by token.",
                     remedy="Remove the options for drafter, rule, several drafts and trees.",
                 )
 
@@ -218,7 +219,7 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions; uniform distributions without a draft.
 
-        The test uses them only to choose which alternatives to bet on.
+        The test uses them only to choose the tokens on which it bets.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
@@ -229,7 +230,7 @@ class _FreshDistributions:
         """Return a mask of the tokens whose probability could be positive with other rounding."""
         kept = target > 0.0
         lowest = logits.masked_fill(~kept, float("inf")).amin(-1, keepdim=True)
-        if self._slips_by_one:  # top-p may be reached one token later
+        if self._slips_by_one:  # with other rounding, top-p may keep one more token
             left_out = logits.masked_fill(kept, float("-inf")).amax(-1, keepdim=True)
             lowest = left_out.minimum(lowest)
         return kept | (logits >= lowest - self._slack)

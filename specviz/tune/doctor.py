@@ -1,14 +1,14 @@
-"""The head doctor: does the target's text fit the way in which a head's files are read?
+"""The head doctor: find wrong settings in the files of a drafting head (such as EAGLE-3).
 
-A head whose layer ids are off by one, or whose norm is in another place, loads and runs, but hardly
-anything that it drafts is accepted. The doctor lets the target write texts and computes, along
-them, how likely the head's candidates are to be accepted, for the files' own settings and for all
-others of ``engine/heads/readings.py``. Candidates up to position 4 count, because a fault in how
-the head continues from its own state cannot show at position 1.
+A head with wrong settings, such as layer ids that are off by one or a norm in the wrong place,
+loads and runs, but few of its candidates are accepted. The target writes texts, and the doctor
+computes how likely the head's candidates are to be accepted along them: with the settings of the
+head's files, and with all others of ``engine/heads/readings.py``. It drafts up to 4 candidates,
+because an error in how the head continues from its own state cannot show at the first one.
 
-All settings are tried on some places first; the best are then compared on all places. A setting is
-better if the interval of its paired difference, corrected for the number of settings tried, is
-above 0.
+All settings are tried at some positions of the texts; the best are then compared at all positions.
+A setting is better than the files' if it accepts more and the interval of the paired difference,
+corrected for the number of settings tried, is above 0.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from specviz.record.trace import ModelInfo
 
 LEVEL = 0.05  # probability that a healthy head is called faulty
-DEPTH = 4  # positions
+DEPTH = 4  # candidates per round
 OWN = "the files' own settings"
-_LEAST, _MOST = 16, 4096  # tokens
-_SCREENED = 48  # places on which all settings are tried
+_LEAST, _MOST = 16, 4096  # tokens of all texts
+_SCREENED = 48  # text positions at which all settings are tried
 _FINALISTS = 5
-_BLOCK = 8  # neighbouring places in one value, because their acceptance is correlated
-_STRIDE = 2  # tokens between places
+_BLOCK = 8  # neighbouring text positions averaged to one value, because they are correlated
+_STRIDE = 2  # tokens from one text position to the next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingResult:
-    """How well a head drafts when its files are read in one way."""
+    """How well a head drafts with one choice of settings."""
 
     changes: tuple[tuple[str, Any], ...]  # settings that differ from the files'
-    by_position: tuple[float, ...]  # mean acceptance probability
-    accepted: float  # candidates accepted per round, expected
+    by_position: tuple[float, ...]  # mean acceptance probability of candidate 1, 2, …
+    accepted: float  # expected accepted candidates per round
     gain: float = 0.0  # more accepted per round than with the files' settings
     low: float = 0.0  # corrected interval of the gain
     high: float = 0.0
@@ -76,12 +76,12 @@ def setting_words(changes: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """The results, the files' own settings first, then the best."""
+    """The results: the files' own settings first, then other settings, best first."""
 
     head: str
     target: str
     kind: str
-    settings: tuple[tuple[str, Any], ...]  # as the files ask for
+    settings: tuple[tuple[str, Any], ...]  # as in the head's files
     tried: int
     tokens: int
     results: tuple[ReadingResult, ...]
@@ -89,7 +89,7 @@ class DoctorReport:
 
     @property
     def best(self) -> ReadingResult:
-        """The result with the clearest gain; the files' own if no setting is better."""
+        """The better setting with the most accepted candidates; else the files' own settings."""
         better = [each for each in self.results if each.better]
         return max(better, key=lambda each: each.accepted, default=self.results[0])
 
@@ -100,7 +100,7 @@ class DoctorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examining:
-    """What an examination does, and how many of the planned settings it has tried."""
+    """The current step of an examination, and how many of the planned trials are done."""
 
     doing: str
     done: int
@@ -109,7 +109,7 @@ class Examining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """The texts on which a head is examined: the target's own, after the presets."""
+    """An examination of a head along texts that the target writes for the preset prompts."""
 
     config: RunConfig
     tokens: int = 1024
@@ -126,7 +126,7 @@ class Doctor:
         return "examining the head"
 
     def find(self, pair: Pair) -> Iterator[DoctorReport | Examining]:
-        """Yield what is being done, then the report."""
+        """Yield progress (``Examining``), then the report."""
         from specviz.engine.decoding.sampling import Sampler
         from specviz.engine.heads.readings import readings
 
@@ -210,7 +210,7 @@ class _Text:
 
 
 def _first_places(texts: Sequence[_Text], count: int) -> list[tuple[int, ...]]:
-    """Return about ``count`` places, spread evenly over the texts."""
+    """Return the first text positions of each text, about ``count`` in total."""
     each = -(-count // max(1, len(texts)))
     return [text.starts[:each] for text in texts]
 
@@ -218,7 +218,7 @@ def _first_places(texts: Sequence[_Text], count: int) -> list[tuple[int, ...]]:
 def _along(
     reading: Reading, texts: Sequence[_Text], sampler: Any, starts: Sequence[Sequence[int]]
 ) -> np.ndarray:
-    """Return acceptance probabilities `[place, position]`."""
+    """Return acceptance probabilities `[text position, candidate]`."""
     from specviz.engine.heads.following import acceptance_along
 
     return np.concatenate(
@@ -231,7 +231,7 @@ def _along(
 
 
 def _accepted(scores: np.ndarray) -> np.ndarray:
-    """Return the expected number of accepted candidates of a round at each place."""
+    """Return the expected accepted candidates of a round that begins at each text position."""
     return np.cumprod(scores, axis=1).sum(axis=1)
 
 
@@ -250,7 +250,7 @@ def _result(reading: Reading, scores: np.ndarray, own: np.ndarray, tried: int) -
 
 
 def _interval(gains: np.ndarray, level: float) -> tuple[float, float]:
-    """Return Student's interval of the mean over blocks of neighbouring places."""
+    """Return Student's interval of the mean over blocks of neighbouring text positions."""
     count = max(2, len(gains) // _BLOCK)
     blocks = [float(block.mean()) for block in np.array_split(gains, count)]
     half = t_quantile(1 - level / 2, count - 1) * stdev(blocks) / count**0.5
@@ -272,8 +272,8 @@ def verdict(report: DoctorReport) -> str:
     if report.healthy:
         return f"Nothing to change: {accepted}, and no other setting is better."
     return (
-        f"The files are read wrongly: with their settings {accepted}, with others "
-        f"{TOKENS.shown(best.accepted)}: {TOKENS.between(best.low, best.high)} more."
+        f"The head's files have wrong settings: with them, {accepted}. With the best settings found, "
+        f"{TOKENS.shown(best.accepted)} are: {TOKENS.between(best.low, best.high)} more."
     )
 
 
@@ -313,16 +313,16 @@ SENTENCES: Mapping[str, tuple[str, str]] = {  # for False and True
         "The layer continues from its state after the final norm.",
     ),
     "embedding_first": (
-        "The halves are joined as [state, embedding].",
-        "The halves are joined as [embedding, state].",
+        "The head's input is joined as [state, embedding].",
+        "The head's input is joined as [embedding, state].",
     ),
     "shift_ids": (
-        "A row has the token of its own state: the head was trained on ids that are not shifted.",
-        "A row has the token after that of its state: the ids are shifted by one.",
+        "Each input row joins a state and its own token: the ids are not shifted.",
+        "Each input row joins a state and the next token: the ids are shifted by one.",
     ),
     "zero_first_embedding": (
-        "The first row reads its embedding.",
-        "The first row reads zeros in place of its embedding.",
+        "The first row uses the embedding of its token.",
+        "The first row uses zeros instead of the embedding of its token.",
     ),
     "first_head": (
         "The first head proposes the first candidate.",
@@ -333,8 +333,8 @@ SENTENCES: Mapping[str, tuple[str, str]] = {  # for False and True
         "The row of the newest token proposes the first candidate: sample_from_anchor is true.",
     ),
     "causal_windows": (
-        "Rows of sliding layers see the whole block: sliding_window_non_causal is true.",
-        "Rows of sliding layers see only earlier rows: sliding_window_non_causal is false.",
+        "Rows of sliding-window layers see the whole block: sliding_window_non_causal is true.",
+        "Rows of sliding-window layers see only earlier rows: sliding_window_non_causal is false.",
     ),
 }
 _SHORT: Mapping[str, tuple[str, str]] = {  # for False and True
@@ -343,7 +343,7 @@ _SHORT: Mapping[str, tuple[str, str]] = {  # for False and True
     "recycle_after_norm": ("continuing before the norm", "continuing after the norm"),
     "embedding_first": ("state first", "embedding first"),
     "shift_ids": ("ids not shifted", "ids shifted"),
-    "zero_first_embedding": ("first embedding read", "first embedding zero"),
+    "zero_first_embedding": ("first embedding used", "first embedding zero"),
     "first_head": ("from head 0", "from head 1"),
     "sample_from_anchor": ("no candidate at the anchor", "a candidate at the anchor"),
     "causal_windows": ("windows in both directions", "causal windows"),

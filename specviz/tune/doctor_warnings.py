@@ -1,4 +1,4 @@
-"""What may lower a head's acceptance besides its settings: target, quantisation, chat template."""
+"""Warnings about other causes of low acceptance of a head: target, quantisation, chat template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 1 << 20  # characters of a template
 
 
 def head_warnings(pair: Pair, *, chat: bool) -> tuple[str, ...]:
-    """Return a sentence for each doubt. ``chat``: whether texts begin with the chat template."""
+    """Return a sentence for each possible cause. ``chat``: whether texts use the chat template."""
     assert pair.head is not None
     found, named, own = list[str](), pair.head.made_for, pair.info.target.name
     if named and last_part(named) != last_part(own):
@@ -27,7 +27,7 @@ def head_warnings(pair: Pair, *, chat: bool) -> tuple[str, ...]:
     if pair.info.target.weights:
         found.append(
             f"The target's weights are quantised ({pair.info.target.weights}); the head may have "
-            "been trained on others."
+            "been trained with unquantised weights."
         )
     return (*found, *_about_template(pair, chat))
 
@@ -37,7 +37,7 @@ def _about_template(pair: Pair, chat: bool) -> Iterator[str]:
     if own and not chat:
         yield (
             "The target has a chat template, but the texts are written without it; a head trained "
-            "on chats accepts less there."
+            "on chats drafts worse there."
         )
     folder = _head_folder(pair)
     theirs = None if folder is None else _templates_in(folder)
@@ -47,8 +47,8 @@ def _about_template(pair: Pair, chat: bool) -> Iterator[str]:
         yield "The head's files have a chat template, but the target has none."
     elif theirs and not theirs & own:
         yield (
-            "The head's files have another chat template than the target; the head may have been "
-            "trained on texts in that one."
+            "The chat template in the head's files differs from the target's; the head may have been "
+            "trained with its own template."
         )
     elif chat and not theirs:
         yield (
@@ -69,7 +69,7 @@ def _head_folder(pair: Pair) -> Path | None:
 
 
 def _templates_in(folder: Path) -> frozenset[str] | None:
-    """Return the chat templates in a folder; None if it has no files of a tokenizer."""
+    """Return the chat templates in a folder; None if it has no tokenizer files."""
     if (folder / _FILE).is_file():
         try:
             return _templates((folder / _FILE).read_text(encoding="utf-8", errors="replace"))

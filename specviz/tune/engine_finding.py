@@ -1,4 +1,4 @@
-"""Settings of other engines for a candidate's best cell, with the best γ per acceptance rule."""
+"""Settings for other engines, from a candidate's best cell (γ and temperature)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _merged(own: EngineSettings, other: EngineSettings) -> EngineSettings:
 
 
 def finding_of(candidate: Candidate, cell: Cell) -> Finding:
-    """Return the finding at the cell's γ: acceptance rates for both rules, and model names."""
+    """Return models, settings and acceptance rates at the cell's γ, for ``engine_settings``."""
     spec = candidate.lane.spec
     config, method = candidate.lane.config, candidate.lane.config.draft_method
     rates: dict[AcceptanceRule, tuple[float, ...]] = {}

@@ -346,7 +346,7 @@ def _arguments(values: Mapping[str, Any]) -> str:
 def _transformers_notes(finding: Finding) -> list[str]:
     notes = ["transformers speculates only with batch size 1."]
     if any(_folder_and_file(each)[1] for each in (finding.target, finding.draft_model or "")):
-        notes.append("transformers reads GGUF files with the packages gguf and accelerate.")
+        notes.append("To load GGUF files, transformers needs the packages gguf and accelerate.")
     if finding.draft_model is None:
         return [_OTHER_LOOKUP, *notes]
     return [

@@ -1,6 +1,6 @@
-"""The input for the settings of other engines.
+"""The result of Tune for one candidate (``Finding``), as input for the settings of other engines.
 
-An engine accepts candidates by one of two rules, so a finding has rates for both rules.
+An engine uses one of two acceptance rules, so a finding has acceptance rates under both.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ from specviz.formats.ollama import is_gguf
 from specviz.tune.findings import EngineSettings, Finding, Snippet
 
 _KEYS = (
-    "`lms ls` lists the keys of the models that LM Studio has. If the two names above are not "
-    "among them, replace them."
+    "LM Studio needs its own keys of the two models, which `lms ls` lists: if the names above "
+    "differ, replace them."
 )
 _NOT_RUN = (
-    "This rule is llama.cpp's, which LM Studio uses for GGUF files; it was not tested there. "
+    "This is the rule of llama.cpp, which LM Studio uses for GGUF files; it was not tested in LM "
+    "Studio itself. "
     "The SDK may change its fields in a feature release."
 )
 

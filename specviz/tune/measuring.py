@@ -1,4 +1,6 @@
-"""Turn chosen cells into lanes of a comparison plan; compare measured with expected speedups.
+"""Measure chosen cells (a candidate's γ and temperature) as lanes of a comparison plan.
+
+Measured speedups are then compared with expected ones.
 
 The jobs in ``confirming`` run the plans.
 """
@@ -44,7 +46,7 @@ class MeasuredCell:
 
 
 def off_by(cell: MeasuredCell) -> str:
-    """Return the error with its sign, in percent; none if the measurement is too uncertain."""
+    """Return the signed error in percent; "–" if unknown or if the measurement is too uncertain."""
     if is_too_wide(cell.low, cell.high):
         return PERCENT.signed(None)
     return PERCENT.signed(cell.error)

@@ -1,7 +1,7 @@
 """Which methods Tune supports, and how it finds the speed of each.
 
-For most methods, every token of a text that the target wrote has an acceptance probability, so the
-text has expected rounds (``theory.along``). With prompt lookup, the text determines the rounds.
+For most methods, every token of a text that the target wrote has an acceptance probability, from
+which the expected rounds along the text follow (``theory.along``). With prompt lookup, the text determines the rounds.
 Block verification and trees have only a lower bound: on average, they accept at least as many
 candidates as one chain with token-by-token verification. ``draft_until="cost"``, dynamic trees and
 heads have no expectation along a text. If step costs do not cover a method's rounds, short runs
@@ -41,7 +41,10 @@ def check_method(config: RunConfig) -> None:
             remedy="Use `run` or `compare` for a custom drafter.",
         )
     if not config.until.stopping.measured:
-        raise ConfigError("The oracle is a bound and has no speed.", remedy="Leave the oracle out.")
+        raise ConfigError(
+            "The oracle is a bound that no engine can reach, so it has no speed.",
+            remedy="Leave the oracle out.",
+        )
 
 
 def same_method(one: RunConfig, other: RunConfig) -> bool:

@@ -1,9 +1,9 @@
-"""The reference for a serving engine's acceptance: our loop along the engine's own texts.
+"""The reference for a serving engine's acceptance: specviz's acceptance along the engine's texts.
 
-Along each answer, the head drafts greedily, as vLLM and llama.cpp do by default. Rounds then depend
-on the text alone, so the reference has no sampling noise of its own. An answer at temperature 0
-that does not follow our target is replaced by our target's text for the same prompt.
-``parity_findings.py`` compares the counts.
+Along each answer of the engine, the head drafts greedily, as vLLM and llama.cpp do by default.
+Rounds then depend on the text alone, so the reference has no sampling noise. If an answer at
+temperature 0 differs from what our target would write, our target's own text for the prompt is used
+instead. ``parity_findings.py`` compares the engine's counts with the reference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from specviz.engine.heads.readings import Reading
 
 _CLEAR = 0.5  # log-probability; a token this far below the first choice is not a near-tie
-_NEAR = 0.02  # counts as close as this per round need no other setting to explain them
+_NEAR = 0.02  # if counts differ by at most this per round, no other settings are tried
 _SCREENED = 2  # prompts on which all settings are tried
 _KEPT = 8  # settings that are compared on all prompts
 
@@ -45,7 +45,7 @@ class Parity:
         return "comparing the engine with the reference"
 
     def find(self, pair: Pair) -> Iterator[ParityReport | Examining]:
-        """Yield what is being done, then a report for each engine."""
+        """Yield progress (``Examining``) and a report for each engine."""
         other: tuple[str, Reference] | None = None
         for measured in self.measured:
             engine = _EngineParity(measured, self.config)
@@ -114,7 +114,7 @@ class _EngineParity:
     ) -> Iterator[SettingCounts | int]:
         """Yield the counts of the files' own settings and of the settings nearest to the engine's.
 
-        Between them, yield how many settings were tried.
+        Before the counts, yield how many settings were tried so far.
         """
         some, far = walked[:_SCREENED], dict[int, float]()
         for index, reading in enumerate(found[1:], 1):
@@ -130,10 +130,10 @@ class _EngineParity:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Text:
-    """An answer that was read by our target."""
+    """An answer, with our target's hidden states along it."""
 
     read_text: ReadText
-    first: int  # the number of its first token
+    first: int  # index of its first token; the prompt comes before
     end: int
     departures: float  # share of tokens that our target clearly would not have chosen
     notes: tuple[str, ...]
@@ -153,8 +153,8 @@ class _Text:
         ids, notes = _ids_of(pair, answer)
         if answer.prompt_tokens not in (None, len(prompt)):
             notes.append(
-                f"The engine reads {answer.prompt_tokens} tokens of prompt {answer.number + 1}, "
-                f"our tokenizer {len(prompt)}: its chat template or tokenizer differs."
+                f"The engine counts {answer.prompt_tokens} tokens in prompt {answer.number + 1}, our "
+                f"tokenizer {len(prompt)}: the engine's chat template or tokenizer differs."
             )
         text = _extended(parity, pair, prompt, ids, temperature, places)
         departures = _departures(text, len(prompt), len(ids)) if temperature == 0 else 0.0
@@ -173,13 +173,13 @@ class _Text:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Walked:
-    """A unit of the engine with its texts."""
+    """A unit (answers that the engine wrote at the same time) with its texts."""
 
     unit: Unit
     texts: tuple[_Text, ...]
 
     def counts(self, reading: Reading, parity: _EngineParity) -> Counts:
-        """Return what our loop counts along the texts with a head's settings."""
+        """Return the counts of our loop along the texts, for one choice of head settings."""
         from specviz.engine.heads.following import rounds_along
 
         gamma, counts = parity.measured.gamma, self.unit.counts
@@ -234,7 +234,10 @@ def _extended(
     temperature: float,
     places: Sequence[int],
 ) -> ReadText:
-    """Read a text, continued by our target: an engine's last round may accept cut tokens."""
+    """Return a text with hidden states, after our target has continued it by γ tokens.
+
+    The engine's last round may have accepted tokens that the length limit cut off.
+    """
     from specviz.engine.decoding.sampling import Sampler
     from specviz.engine.heads.following import ReadText
 

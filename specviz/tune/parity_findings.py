@@ -1,4 +1,4 @@
-"""What an engine's counts and the reference's show, each with an interval that excludes 0.
+"""Findings: differences of an engine's acceptance from the reference whose interval excludes 0.
 
 All intervals are corrected for the number of comparisons. Causes that the counts cannot separate
 are named together.
@@ -34,20 +34,20 @@ from specviz.tune.parity_values import (
 )
 
 LEVEL = 0.05  # probability that an engine without a difference gets a finding
-_DIFFERENT_DRAFTS = 0.02  # of the drafted candidates per round
-_ROUNDING = 0.1  # of the texts may depart by the rounding of half precision
-_LARGEST = 700.0  # a logarithm of a float64
+_DIFFERENT_DRAFTS = 0.02  # relative difference of drafted candidates per round that is reported
+_ROUNDING = 0.1  # share of texts that may differ because half precision rounds
+_LARGEST = 700.0  # the exponential of a larger logarithm may overflow
 _CAUSES: dict[Condition, str] = {
-    "repeated": "when a prompt is asked again, so from the engine's prefix cache",
+    "repeated": "when a prompt is asked again: the prefix cache of the engine is the cause",
     "concurrent": "when several requests run at once",
-    "sampled": "at temperature {temperature:g}, beyond what the reference accepts there. The "
+    "sampled": "at temperature {temperature:g} than at temperature 0, relative to the reference. The "
     "reference drafts greedily; an engine that samples its drafts differs",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What our loop counts along the texts of a sample, one entry per unit."""
+    """The counts of our loop along the texts of a sample, one entry per unit."""
 
     sample: Sample
     counts: tuple[Counts, ...]
@@ -77,7 +77,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingCounts:
-    """What our loop counts with other settings of the head, one entry per prompt."""
+    """The counts of our loop with one choice of head settings, one entry per prompt."""
 
     words: str
     counts: tuple[Counts, ...]
@@ -99,10 +99,10 @@ def report_of(
 
     Args:
         references: one for each sample of the measurement.
-        settings: the files' own first; empty if they explain the engine's counts.
-        tried: settings that the head has.
+        settings: counts by head settings, the files' own first; empty if no others were tried.
+        tried: the number of settings to choose from, for the correction of intervals.
         departures: for each prompt, the share of tokens that are not our target's.
-        other: the name of another engine, and its sample of the same prompts.
+        other: another engine's name, and the reference for its answers to the same prompts.
     """
     parts = (measured.gamma, len(references) - 1, bool(settings), other is not None)
     comparisons = 2 + sum(parts)
@@ -139,8 +139,8 @@ def _overall(reference: Reference, level: float) -> Iterator[Finding]:
     elif low > 0:
         yield _finding(
             "higher", low, high,
-            f"The engine's τ is {_more(low, high)} than the reference's: it reads its head in a "
-            "better way, or it has another head.",
+            f"The engine's τ is {_more(low, high)} than the reference's: its settings of the "
+            "head are better, or it has another head.",
         )  # fmt: skip
 
 
@@ -169,13 +169,14 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
     low, high = first.given.low, first.given.high
     if first.position == 1:
         what = (
-            "Acceptance is lower from position 1 on: the head reads other layers, another norm, "
-            "other token ids or another target, or it is another head"
+            "Acceptance is lower from position 1 on. Possible causes: other layers, another norm, "
+            "other token ids, another target, or another head"
         )
     else:
         what = (
-            f"Acceptance is lower at position {first.position}, and no difference is shown before: "
-            "the head continues from another state of its own, or its cache is wrong"
+            f"Acceptance is lower at position {first.position}, and no difference is shown before. "
+            "Possible causes: the head continues from another state of its own, or its KV cache is "
+            "wrong"
         )
     yield _finding(
         "positions", low, high,
@@ -210,8 +211,8 @@ def _setting(
         if each is not best and not _is_worse(engine, each, best, gamma, level)
     ]
     sentence = (
-        f"The engine's acceptance fits the setting {best.words}: its counts are nearer to it than "
-        f"to the files' own settings by {_range(low, high)} of the distance between the two."
+        f"The engine's acceptance fits the setting {best.words} better than the head files' own: "
+        f"its counts are nearer by {_range(low, high)} of the distance between the two."
     )
     if alike:
         sentence += f" These settings cannot be ruled out: {'; '.join(alike)}."
@@ -241,7 +242,7 @@ def _target(departures: Sequence[float], level: float) -> Iterator[Finding]:
 
 
 def _conditions(references: Sequence[Reference], level: float) -> Iterator[Finding]:
-    """Compare each condition with the one before it: alone, repeated, then both others."""
+    """Compare "repeated" with "alone", and the other conditions with "repeated" if measured."""
     for each in references[1:]:
         condition = each.sample.condition
         base = references[0] if condition == "repeated" else _base(references)
@@ -259,7 +260,7 @@ def _against_engine(
     if high < 0 or low > 0:
         much = _less(low, high) if high < 0 else _more(low, high)
         yield _finding(
-            "engine", low, high, f"τ is {much} than with {name}, each beside its own reference."
+            "engine", low, high, f"Relative to its own reference, τ is {much} than with {name}."
         )
 
 
@@ -311,8 +312,8 @@ def _sampling_note(reference: Reference, level: float) -> Iterator[str]:
     low, _ = _change(reference.difference(), level)
     if reference.sample.condition == "sampled" and low > 0:
         yield (
-            f"At temperature {reference.sample.temperature:g} the engine accepts more than greedy "
-            "drafts would: it samples its drafts, and the reference does not apply there."
+            f"At temperature {reference.sample.temperature:g} the engine accepts more than with "
+            "greedy drafts: it samples its drafts, so the reference does not apply there."
         )
 
 

@@ -20,7 +20,7 @@ _LEAST_DIFFERENT = 4  # prompts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A value with one residual per prompt; their mean is 0."""
+    """A value with one residual per prompt; the mean of the residuals is 0."""
 
     value: float
     residuals: np.ndarray
@@ -53,14 +53,14 @@ def mean(values: Sequence[float]) -> Estimate:
 
 
 def accepted_length(counts: Sequence[Counts]) -> Estimate:
-    """Return the mean of log τ over prompts, τ with the recovered or bonus token."""
+    """Return the mean of log τ over prompts; τ includes the recovered or bonus token."""
     return mean([math.log(each.tau) for each in counts])
 
 
 def at_position(counts: Sequence[Counts], position: int, given: int) -> Estimate | None:
-    """Return accepted at a position / accepted at position ``given``, 0 for all rounds.
+    """Return the acceptance rate at a position, among rounds that accepted position ``given``.
 
-    None if the divisor is 0.
+    ``given`` = 0 stands for all rounds. None if there are no such rounds.
     """
     rows = [(each.drafts, *each.padded(position)) for each in counts]
     return ratio([row[position] for row in rows], [row[given] for row in rows])
@@ -105,7 +105,7 @@ def _at_least(count: int, of: int, probability: float) -> float:
 
 
 def _solved(rising: Callable[[float], float], value: float) -> float:
-    """Return where a rising function of a probability has a value."""
+    """Return the probability at which a rising function reaches ``value``."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2

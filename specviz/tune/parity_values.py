@@ -1,4 +1,4 @@
-"""What a serving engine accepted, what our loop accepts along the same texts, and what follows.
+"""Values of the comparison of a serving engine's acceptance with ours along the same texts.
 
 ``servers/acceptance.py`` measures the engine, ``tune/parity.py`` computes the reference.
 """
@@ -33,7 +33,7 @@ class Counts:
         return 1 + self.accepted / max(1, self.drafts)
 
     def padded(self, gamma: int) -> tuple[int, ...]:
-        """Return accepted by position for exactly ``gamma`` positions."""
+        """Return the accepted candidates by position, for exactly ``gamma`` positions."""
         return (*self.accepted_at, *[0] * gamma)[:gamma]
 
 
@@ -61,7 +61,7 @@ class EngineText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Answers that the engine wrote at the same time, and the growth of its counters."""
+    """Answers that the engine wrote at the same time, and how much its counters grew meanwhile."""
 
     texts: tuple[EngineText, ...]
     counts: Counts
@@ -90,7 +90,7 @@ class EngineMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A sentence whose interval excludes 0."""
+    """A difference whose interval excludes 0, described by a sentence."""
 
     kind: FindingKind
     sentence: str
@@ -165,7 +165,7 @@ class ParityReport:
 
     @property
     def lower(self) -> bool:
-        """Whether the engine certainly accepts less than the reference, in some condition."""
+        """Whether a finding shows that the engine accepts less, under at least one condition."""
         return any(each.kind in ("lower", "positions", "condition") for each in self.findings)
 
 

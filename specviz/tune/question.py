@@ -34,7 +34,7 @@ class Question:
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
     writes for each prompt at the ranked temperature; at temperature 0 all would be equal.
-    ``text_budget``: seconds for more continuations of a single prompt while its answer is rough.
+    ``text_budget``: seconds to write more continuations of a single prompt while its interval is wide.
     """
 
     lanes: tuple[Lane, ...]
@@ -106,7 +106,7 @@ class Question:
     def grows(self) -> bool:
         """Return whether further continuations make the answer more precise.
 
-        With several prompts they would not: the interval is over prompts.
+        With several prompts they do not, because the interval is over prompts.
         """
         own = self.text is None and not any(each.spec.served for each in self.lanes)
         return own and len(self.items) == 1 and self.temperature > 0 and self.text_budget > 0

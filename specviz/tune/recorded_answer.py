@@ -16,7 +16,7 @@ from specviz.tune.question import Question
 
 @dataclass(frozen=True, kw_only=True)
 class _RecordedCandidate:
-    """A candidate whose step costs are pairs of temperature and table: JSON keys are text."""
+    """A candidate with step costs as (temperature, table) pairs, because JSON keys are text."""
 
     label: str
     lane: Lane

@@ -1,4 +1,4 @@
-"""Audits as JSON, for the example that Lossless shows before its first audit."""
+"""Audits as JSON, for the example that the page Lossless shows before the first audit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Record:
 
 
 def audits_to_record(audits: Sequence[AuditCourse]) -> str:
-    """Return the audits as JSON; of a long one, evenly spaced reports and the last."""
+    """Return the audits as JSON; a long audit keeps only evenly spaced reports and the last."""
     return to_json({"audits": [_thinned(each) for each in audits]})
 
 

@@ -60,7 +60,7 @@ def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
 def fresh_logits(
     pair: Pair, make_step: Any, context: Sequence[int], tokens: Sequence[int]
 ) -> torch.Tensor:
-    """Return the logits before each token, from one pass over prompt and text.
+    """Return the logits that predict each token, from one pass over prompt and text.
 
     Shape `[num_tokens, vocab_size]`.
     """

@@ -3,7 +3,7 @@
 The speedup follows from the acceptance along each text and the step costs. Expected rounds along a
 text are exact (``theory.along``): every token has its own acceptance probability. Rounds cut short
 by the end of a text are left out, as in the engine. The interval combines the errors of the texts
-(Student's t over texts, or over segments of few texts) and of the step costs.
+(Student's t over texts or, for few texts, over their segments) and of the step costs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from specviz.theory.student import t_quantile
 from specviz.tune.methods import Basis, ShortRun
 
 CONFIDENCE = 0.95
-AIM = 0.1  # half-width of an answer's interval, from which it is precise enough
+AIM = 0.1  # half-width at which an answer's interval is narrow enough
 _ENOUGH_TEXTS = 5  # for an interval over texts; with fewer texts, the interval is over segments
-_BESIDE_COSTS = 0.2  # texts that cause less of the squared width, relative to costs, are enough
+_BESIDE_COSTS = 0.2  # enough texts: their squared width is at most this share of that of the costs
 _SEGMENT = 32  # tokens; with 16, the coverage of intervals from one text is off by a tenth
 _FEWEST, _SHORTEST = 4, 16  # segments of a short text, and tokens of the shortest segment
 CostsAt = Callable[[float], StepCosts | None]  # temperature -> step costs
@@ -94,7 +94,7 @@ def surface(
     odds: OddsOf = odds_of,
     known: KnownRounds | None = None,
 ) -> Surface:
-    """Return a cell for every γ and temperature, without texts of target probability 0.
+    """Return a cell for every γ and temperature; leave out texts that the target cannot write.
 
     Args:
         known: The rounds of earlier texts for the same γ and odds; new texts are added.
@@ -164,7 +164,7 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
 
 
 def enough_texts(cell: Cell) -> int:
-    """Return how many texts narrow the interval to ± 10 %, or nearly to that of the costs."""
+    """Return how many texts narrow the interval to ± 10 %, or nearly to the width from costs."""
     if cell.from_texts is None or not cell.low or not cell.high:
         return cell.num_texts
     squared = (math.log(cell.high / cell.low) / 2) ** 2

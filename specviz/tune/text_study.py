@@ -1,4 +1,4 @@
-"""The study behind a surface: it scores texts that the target writes, and measures step costs.
+"""The study for Tune's expected speedups: score texts of the target and measure step costs.
 
 There is one text for each temperature and prompt. Candidates with the same target reuse its texts,
 so all are scored on the same tokens. Importing this module does not load torch.
@@ -125,7 +125,7 @@ class TextStudy:
         ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
         scores, copied = None, ()
         if config.draft_method.needs_head:
-            pass  # short runs measure it
+            pass  # short runs measure its speed
         elif config.draft_method.has_steps:
             (found,) = score_text(pair, prompt_ids, token_ids, [config])
             scores = found.as_written() if self.text is None else found

@@ -52,7 +52,7 @@ class _CandidateState:
 class TuneJob(MakerJob):
     """A job that scores the candidates, then makes short runs for methods without step costs.
 
-    While the answer for a single prompt is rough, the target writes further continuations.
+    While the interval for a single prompt is wide, the target writes further continuations.
     ``given``: step costs of another machine, used instead of measuring this machine's. ``count``
     grows with every result.
     """
@@ -73,7 +73,7 @@ class TuneJob(MakerJob):
         self.given = given
         self._wants_costs = wants_costs and given is None
         self._clock = clock
-        self._num_texts = question.num_texts  # of one candidate; further ones are added
+        self._num_texts = question.num_texts  # of one candidate; grows with further continuations
         self._refines_until: float | None = None
         self._found = [_CandidateState(lane) for lane in question.lanes]
         self._answer: tuple[int, str, Answer] | None = None
@@ -87,7 +87,7 @@ class TuneJob(MakerJob):
 
     @property
     def is_refining(self) -> bool:
-        """Whether the answer is there, and further texts are being scored."""
+        """Whether further texts are being scored to make an existing answer more precise."""
         return self._refines_until is not None
 
     @property
@@ -156,7 +156,7 @@ class TuneJob(MakerJob):
     def _num_more(self, seconds: float) -> int:
         """Return how many further continuations are needed and fit into the time.
 
-        At most as many as there are, because the estimate of what is needed is rough.
+        At most as many as exist already, because the estimate of the number needed is rough.
         """
         best, have = self.answer.best, self._continuations
         if best is None or not best[1].num_texts or not self._seconds:

@@ -42,7 +42,7 @@ class RunRequest(PairRequest):
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The kind of prompt, if the caller knows it; the worker then predicts no speedups.
+        kind: The kind of prompt, or None; if it is given, the worker predicts no speedups.
         detects_chat: Whether to use the target's chat template if it has one.
     """
 
@@ -122,7 +122,7 @@ class PairLoading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReady:
-    """``parts``: the activities of loading, with their durations; empty if it was loaded before.
+    """A pair is loaded. ``parts``: how long each part of loading took; empty if loaded before.
 
     ``notices``: what loading changed, such as quantised weights.
     """

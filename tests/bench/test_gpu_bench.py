@@ -233,7 +233,8 @@ def test_measures_the_rest_without_a_compiled_target(
     monkeypatch.setattr(compiled_target.CompiledTarget, "write", broken)
     assert gpu_bench._compiled(small, 8, PLAN, found, lambda _: None) is None
     assert found.notices == [
-        "No compiled target for comparison: its model family has no lean step.",
+        "No compiled target for comparison: its model family is not supported by specviz's own "
+        "(lean) step.",
         "No compiled target for comparison: compiling failed (RuntimeError).",
     ]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _FIRST_KIND = "story"
-_MOST_TASKS = 8  # a moving slider may add many tasks; more than this are dropped
+_MOST_TASKS = 8  # further ones are dropped; dragging a slider may add many
 Send = Callable[[Event], None]
 
 
@@ -90,7 +90,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Put the measurements for a pair's first runs before all other tasks."""
+        """Add the measurements for a pair's first runs, ahead of all other tasks."""
         drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -109,7 +109,7 @@ class IdleTasks:
         self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Add a task for missing step costs of a run; the task does nothing if none are missing."""
+        """Add a task that measures step costs for a run's settings, if they are missing or noisy."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]

@@ -24,7 +24,7 @@ class Interrupted(BaseException):
 
 
 class TaskInterrupts:
-    """The interrupts of the main thread. Create it there; call ``poke`` from other threads."""
+    """Interrupts of the main thread. Create this object there; call ``poke`` in other threads."""
 
     def __init__(self) -> None:
         self.reason: Callable[[], bool] | None = None

@@ -132,7 +132,7 @@ class Process:
         try:
             self._play(request, run)
             self._measure(request, run)
-        finally:  # even after a failure: keep the decoded rounds
+        finally:  # also after a failure, to keep the decoded rounds
             run.keep_caches()
             self._conclude(request, run.trace(), memory)
             self._idle_tasks.mend_costs(request.spec, request.config)
@@ -147,7 +147,7 @@ class Process:
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
         """Time the target alone, then measure missing step costs, until a stop signal.
 
-        Slices timed before the signal are kept. A run stopped before its first slice ends early.
+        Slices timed before the signal are kept. A run stopped before its first slice counts as stopped.
         """
         try:
             with self._until_stopped(request):

@@ -1,6 +1,6 @@
 """The client of the worker process: it queues requests, tracks them and replaces a dead process.
 
-The client sends one request at a time, so only this request fails if the process dies. Only
+The client sends one request at a time, so if the process dies, only that request fails. Only
 ``close`` waits for the process. The client loads no models.
 """
 
@@ -52,8 +52,8 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Client of the worker process, safe to call from any thread.
 
-    The process starts with the first request. ``on_over`` is called once for every kept run that is
-    done or stopped and has a trace, in the link's thread or in the thread that calls ``close``.
+    The process starts with the first request. ``on_over`` is called once for every run with
+    ``kept`` that has a trace and did not fail, in the link's thread or in that of ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
@@ -81,7 +81,7 @@ class Worker:
 
     @property
     def waits(self) -> bool:
-        """Return whether a request waits, or a pair is to be prepared."""
+        """Return whether a request, or the preparation of a pair, is waiting."""
         with self._lock:
             return self._queue.waits
 

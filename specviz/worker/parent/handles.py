@@ -1,4 +1,4 @@
-"""Handles of the dashboard's requests to the worker: growing runs and pending results.
+"""Handles of the dashboard's requests to the worker: runs in progress and pending results.
 
 Any thread may read a handle at any time. Only the worker's client changes handles; it sets a run's
 state last, so a finished run is complete.
@@ -49,7 +49,7 @@ class Run:
         self.session = session
         self.spec = spec
         self.config = config
-        self.kept = True  # False for runs that only warm up for the next one, and for games
+        self.kept = True  # False for warm-up runs and for games, which are not stored
         # Whether a later run or the closing of the tab stopped the run; None if nothing stopped it.
         self.superseded: bool | None = None
         self.timed = False  # the timing of the target alone is over
@@ -118,7 +118,7 @@ class Run:
             self._state = "queued" if place else "loading"
 
     def take(self, event: RunEvent) -> None:
-        """Add what the process reports of the run; only predictions may arrive after its end."""
+        """Add an event of the run; after the run's end, only predictions are still added."""
         match event:
             case OutlookMade():
                 self.outlook = event.outlook

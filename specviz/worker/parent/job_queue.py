@@ -1,4 +1,4 @@
-"""The dashboard's queue of background jobs: one runs at a time, whichever page is open."""
+"""The dashboard's queue of background jobs, which runs one job at a time, even without a page."""
 
 from __future__ import annotations
 

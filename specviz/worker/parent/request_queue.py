@@ -51,7 +51,7 @@ class QueuedRequest:
 
 
 class RequestQueue:
-    """The active and waiting requests; ``wanted`` becomes active when no request waits.
+    """The active and waiting requests; ``wanted``, a pair to prepare, starts when no request waits.
 
     Not thread-safe: the worker's client uses it under its own lock.
     """
@@ -68,7 +68,7 @@ class RequestQueue:
 
     @property
     def waits(self) -> bool:
-        """Return whether a request is waiting or a pair is wanted."""
+        """Return whether a request is waiting, or a pair is to be prepared."""
         return bool(self._waiting) or self.wanted is not None
 
     @property
@@ -100,7 +100,7 @@ class RequestQueue:
         return active
 
     def take_all(self) -> list[QueuedRequest]:
-        """Remove all requests and the wanted pair; return the requests."""
+        """Remove all requests and the pair to prepare; return the requests."""
         requests = list(self)
         self.active, self.wanted = None, None
         self._waiting.clear()
