@@ -37,7 +37,7 @@ class Goal:
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return how far the figure misses the limits, relative to them; at most 0 if it meets them.
+        """Return by what share the figure misses the limits; at most 0 if it meets them.
 
         If the figure has an interval, the worse end counts.
         """

@@ -35,7 +35,7 @@ class GpuPlan:
     thresholds: tuple[float, ...] = (
         0.0,
         0.4,
-    )  # confidence thresholds to try at each γ, to find transformers' best settings
+    )  # confidence thresholds tried for transformers
     accounting_seconds: float = 5.0  # for timing the target alone along a run
     costs_seconds: float = 30.0  # for the step costs of a pair
     backend: str = INDUCTOR  # of torch.compile, for the compiled target

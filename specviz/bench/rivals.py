@@ -2,7 +2,8 @@
 
 The first target pass of transformers combines prefill and verification, which cannot be timed
 separately. So the speed is measured over the tokens after that pass. Assisted generation takes its
-settings from the assistant's ``generation_config``, which is changed for one call and restored. All lanes ignore EOS, so that they write the same number of tokens.
+settings from the assistant's ``generation_config``, which is changed for one call and restored. All
+lanes ignore EOS, so that they write the same number of tokens.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class _Layer(nn.Module):
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
         self.keys.index_copy_(1, places, _turned(keys, turn))
         self.values.index_copy_(1, places, values)
-        # All query heads of a key head share one product, so the cache of the key head is read once.
+        # All query heads of a key head share one product, so its cache is read only once.
         rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
         scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
         scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)

@@ -134,8 +134,8 @@ class MeasuredRun(Iterator[Round]):
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
         """Score the text, and add the run's step costs to the stored ones; no-op after a stop.
 
-        Without any step costs, a table is measured if ``costs`` is set. If a table was measured just
-        before the run, a notice compares the run's own costs with that table.
+        Without any step costs, a table is measured if ``costs`` is set. If a table was measured
+        just before the run, a notice compares the run's own costs with that table.
         """
         if self._run.finish == "stopped":
             return

@@ -1,8 +1,8 @@
 """Compute the observed α of rows that an older schema wrote, from the traces of these rows.
 
 Parsing a trace takes far longer than counting its verdicts, and a library may hold thousands of
-traces. So the verdicts are counted in the JSON text. A checksum proves that the text is unchanged since
-``trace_to_json`` wrote it. The text of a token cannot be mistaken for a verdict, because JSON
+traces. So the verdicts are counted in the JSON text. A checksum proves that the text is unchanged
+since ``trace_to_json`` wrote it. The text of a token cannot be mistaken for a verdict, because JSON
 escapes quotation marks.
 """
 

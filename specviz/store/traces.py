@@ -1,8 +1,8 @@
 """Traces as versioned JSON.
 
-Saving and loading a trace keeps every float exactly. Unreadable files raise a ``TraceError`` with the
-file, the field and a remedy; nothing is guessed or skipped. A file with the field ``server`` holds
-the answer of another engine.
+Saving and loading a trace keeps every float exactly. Unreadable files raise a ``TraceError`` with
+the file, the field and a remedy; nothing is guessed or skipped. A file with the field ``server``
+holds the answer of another engine.
 """
 
 from __future__ import annotations

@@ -272,8 +272,8 @@ def verdict(report: DoctorReport) -> str:
     if report.healthy:
         return f"Nothing to change: {accepted}, and no other setting is better."
     return (
-        f"The head's files have wrong settings: with them, {accepted}. With the best settings found, "
-        f"{TOKENS.shown(best.accepted)} are: {TOKENS.between(best.low, best.high)} more."
+        f"The head's files have wrong settings: with them, {accepted}. With the best settings "
+        f"found, {TOKENS.shown(best.accepted)} are: {TOKENS.between(best.low, best.high)} more."
     )
 
 

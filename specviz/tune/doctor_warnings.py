@@ -27,7 +27,7 @@ def head_warnings(pair: Pair, *, chat: bool) -> tuple[str, ...]:
     if pair.info.target.weights:
         found.append(
             f"The target's weights are quantised ({pair.info.target.weights}); the head may have "
-            "been trained with unquantised weights."
+            "been trained for the unquantised target."
         )
     return (*found, *_about_template(pair, chat))
 
@@ -47,8 +47,8 @@ def _about_template(pair: Pair, chat: bool) -> Iterator[str]:
         yield "The head's files have a chat template, but the target has none."
     elif theirs and not theirs & own:
         yield (
-            "The chat template in the head's files differs from the target's; the head may have been "
-            "trained with its own template."
+            "The chat template in the head's files differs from the target's; the head may have "
+            "been trained with its own template."
         )
     elif chat and not theirs:
         yield (

@@ -153,8 +153,8 @@ class _Text:
         ids, notes = _ids_of(pair, answer)
         if answer.prompt_tokens not in (None, len(prompt)):
             notes.append(
-                f"The engine counts {answer.prompt_tokens} tokens in prompt {answer.number + 1}, our "
-                f"tokenizer {len(prompt)}: the engine's chat template or tokenizer differs."
+                f"The engine counts {answer.prompt_tokens} tokens in prompt {answer.number + 1}, "
+                f"our tokenizer {len(prompt)}: the engine's chat template or tokenizer differs."
             )
         text = _extended(parity, pair, prompt, ids, temperature, places)
         departures = _departures(text, len(prompt), len(ids)) if temperature == 0 else 0.0

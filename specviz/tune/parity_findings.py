@@ -40,8 +40,8 @@ _LARGEST = 700.0  # the exponential of a larger logarithm may overflow
 _CAUSES: dict[Condition, str] = {
     "repeated": "when a prompt is asked again: the prefix cache of the engine is the cause",
     "concurrent": "when several requests run at once",
-    "sampled": "at temperature {temperature:g} than at temperature 0, relative to the reference. The "
-    "reference drafts greedily; an engine that samples its drafts differs",
+    "sampled": "at temperature {temperature:g} than at temperature 0, relative to the reference. "
+    "The reference drafts greedily; an engine that samples its drafts differs",
 }
 
 

@@ -34,7 +34,7 @@ class Question:
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
     writes for each prompt at the ranked temperature; at temperature 0 all would be equal.
-    ``text_budget``: seconds to write more continuations of a single prompt while its interval is wide.
+    ``text_budget``: seconds for more continuations of a single prompt while its interval is wide.
     """
 
     lanes: tuple[Lane, ...]

@@ -109,7 +109,7 @@ class IdleTasks:
         self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Add a task that measures step costs for a run's settings, if they are missing or noisy."""
+        """Add a task that measures a run's step costs, if they are missing or noisy."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]

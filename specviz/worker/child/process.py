@@ -147,7 +147,8 @@ class Process:
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
         """Time the target alone, then measure missing step costs, until a stop signal.
 
-        Slices timed before the signal are kept. A run stopped before its first slice counts as stopped.
+        Slices timed before the signal are kept. A run that is stopped before its first slice counts
+        as stopped.
         """
         try:
             with self._until_stopped(request):
