@@ -2,10 +2,10 @@
 
 For most methods, every token of a text that the target wrote has an acceptance probability, from
 which the expected rounds along the text follow (``theory.along``). With prompt lookup, the text
-determines the rounds. Block verification and trees have only a lower bound: on average, they accept at least as many
-candidates as one chain with token-by-token verification. ``draft_until="cost"``, dynamic trees and
-heads have no expectation along a text. If step costs do not cover a method's rounds, short runs
-measure the speed (``method_runs``).
+determines the rounds. Block verification and trees have only a lower bound: on average, they accept
+at least as many candidates as one chain with token-by-token verification. ``draft_until="cost"``,
+dynamic trees and heads have no expectation along a text. If step costs do not cover a method's
+rounds, short runs measure the speed (``method_runs``).
 """
 
 from __future__ import annotations
