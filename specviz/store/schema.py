@@ -136,7 +136,7 @@ VERSION = len(MIGRATIONS)
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file, migrated to the current schema; raises StoreError, sqlite3.Error or OSError."""
+    """Open the file and migrate it if needed; raises StoreError, sqlite3.Error or OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _check_file(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
