@@ -146,7 +146,7 @@ def test_a_training_ends_with_curves_a_card_and_links(maker: TrainingMaker) -> N
     text = page_text(app)
     assert "95 texts with 4,000 tokens" in text
     assert "5 repeated texts left out" in text
-    assert "##### The draft: EAGLE-3 head, of step 600" in text
+    assert "##### The draft: EAGLE-3 head, from step 600" in text
     assert "##### Expected speedup" in text
     assert "2 times as much training: about +" in text
     assert ":orange-badge[extrapolated]" in text

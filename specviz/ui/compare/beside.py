@@ -37,7 +37,7 @@ FEWEST = 2
 
 
 class RunsBeside:
-    """The runs to show, all with rounds. Their table and their race are built on first use."""
+    """The runs to show; each has rounds. Their table and their race are built on first use."""
 
     def __init__(self, rows: Sequence[RunRow], traces: Sequence[AnyTrace]) -> None:
         self.rows, self.traces = tuple(rows), tuple(traces)
@@ -83,7 +83,7 @@ def _show(library: Library, ids: Sequence[str]) -> None:
     if len(found.rows) < FEWEST:
         st.info(
             f"This tab compares {FEWEST} to {MOST_LANES} kept runs, of specviz and of other "
-            "engines, at the times measured then. Choose runs on Runs and press Add to Compare."
+            "engines, at their measured times. Choose runs on Runs and press Add to Compare."
         )
         st.page_link("pages/runs.py", label="Choose runs")
         return

@@ -187,7 +187,7 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """Return the top of a y axis from 0, such that a long interval does not flatten the chart.
+    """Return the top of a y axis from 0; very long intervals are cut off there.
 
     ``heights`` are other values drawn in the chart.
     """

@@ -1,4 +1,4 @@
-"""The recorded comparisons that Compare shows before the first one of the user."""
+"""The recorded comparisons that Compare shows until the user starts one."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _missing_sentence(plan: Plan, missing: int) -> str:
 
 
 def _opened(library: Library, row: ComparisonRow) -> tuple[Findings | None, int]:
-    """Return the findings (None unless every lane has a run) and the number of missing runs.
+    """Return the results (None unless every lane has a run) and the number of missing runs.
 
     Cached until the comparison's row changes, for example its number of kept runs.
     """

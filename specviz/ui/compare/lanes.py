@@ -200,7 +200,7 @@ def _written(value: Any) -> object:
 
 
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
-    """Draw a card per lane, read the lanes, and put them into the link."""
+    """Draw a card per lane, put the chosen lanes into the link, and return them."""
     for reason in cards.refused:
         st.warning(f"A lane of the link was left out. {as_text(reason)}")
     for change in cards.changed:
@@ -221,7 +221,7 @@ def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...
 
 
 def _draw_card(column: DeltaGenerator, card: Card, spec: PairSpec, busy: bool) -> DeltaGenerator:
-    """Draw a lane's controls and read them; return a container for the lane's label.
+    """Draw a lane's controls, store the chosen lane, and return a container for its label.
 
     The label depends on all lanes, so it is drawn later.
     """

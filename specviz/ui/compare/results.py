@@ -110,7 +110,7 @@ class Findings:
 
 
 def findings_of(name: str, job: ComparisonJob) -> Findings | None:
-    """Return the findings of a comparison, or None until every lane has a run."""
+    """Return a comparison's results, cached by ``name``; None until every lane has a run."""
     comparison = job.comparison
     if comparison is None:
         return None
@@ -157,8 +157,8 @@ def _show_race(found: Findings, name: str) -> int | None:
         return None
     st.markdown("#### Race")
     st.caption(
-        "Each lane shows one run, whose rate is nearest to the lane's median on this prompt. Its "
-        "interval is for the timing of that run; the verdict above is for all runs. All "
+        "Each lane shows the run whose rate is nearest to the lane's median on this prompt. The "
+        "interval in a lane is for the timing of that run; the verdict above is for all runs. All "
         "lanes replay on one clock at their measured times."
     )
     item = found.raced[0]
@@ -203,8 +203,8 @@ def _show_charts(found: Findings, name: str) -> None:
         "Dotted curves show the speedup expected at other γ from step costs and acceptance.",
         "times": "Bars show the time per token by phase. The target alone was timed on the same "
         "tokens.",
-        "places": "A point shows the share of the tested candidates at a position that was "
-        "accepted, over all runs of a lane.",
+        "places": "Points show accepted / tested candidates at each position, over all runs of a "
+        "lane.",
         "tokens": "Bars show the distribution of tokens per round. The dashed line is τ over "
         "all rounds of a lane; the table has the median of the runs' τ.",
     }

@@ -15,7 +15,7 @@ _HIGHEST = 12.0  # powers of ten; larger values, also infinite ones, are drawn h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A curve: per number of ``runs``, the natural log of the largest e-value so far."""
+    """A curve: after each number of ``runs``, the natural log of the largest e-value so far."""
 
     label: str
     runs: tuple[int, ...]
@@ -24,14 +24,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionCurve:
-    """The acceptance probability at each position, for one way to read a head's files."""
+    """The acceptance probability at each position of the round, as one curve of the chart."""
 
     label: str
     shares: tuple[float, ...]
 
 
 def positions_chart(found: Sequence[PositionCurve]) -> go.Figure:
-    """Draw acceptance by position; the first curve is the one of the files."""
+    """Draw acceptance by position in the round; the first curve is thicker than the others."""
     made = figure(x_title="position in the round", y_title="acceptance probability", height=320)
     for index, each in enumerate(found):
         made.add_scatter(

@@ -22,7 +22,7 @@ def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | N
 def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
     """Return the audits of the pair with this drafter and chat setting, oldest first.
 
-    An audit in progress is always one of them.
+    An audit of the pair in progress is included, even if its drafter or chat setting differs.
     """
     audits = (each for each in the_job_queue().jobs if isinstance(each, AuditJob))
     like = config.drafter, config.chat
@@ -39,7 +39,7 @@ def start_doctor(spec: PairSpec, config: RunConfig) -> None:
 
 
 def doctor_of(spec: PairSpec) -> DoctorJob | None:
-    """Return the newest examination of this pair's head."""
+    """Return the newest job of the head doctor for this pair."""
     jobs = (each for each in the_job_queue().jobs if isinstance(each, DoctorJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 

@@ -1,4 +1,4 @@
-"""The head doctor on the Lossless page: does a running engine accept as much as our loop?"""
+"""On the Lossless page: does a running engine accept as many candidates as specviz's loop?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def show_engine_parity(spec: PairSpec, config: RunConfig) -> None:
         st.markdown("#### Acceptance of a running engine")
         st.caption(
             "An engine that serves this target with this head should accept as many candidates as "
-            "our loop does along the same texts. Its counters show by position where it does not."
+            "specviz's own loop along the same texts. The engine's counters show at which "
+            "positions of the round it accepts fewer."
         )
         place = choose_place(
             "Engine", "parity_engine", SERVER_KEY, what="Prompts go",

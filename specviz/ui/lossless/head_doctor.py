@@ -1,4 +1,4 @@
-"""The head doctor on the Lossless page: is a head read as it was trained?"""
+"""The head doctor on the Lossless page: does specviz run a head the way it was trained?"""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
     with st.container(border=True, key="head_doctor", gap="small"):
         st.markdown("#### Head doctor")
         st.caption(
-            "A head whose layers, norms or token ids are read in the wrong way still runs, but "
-            "little is accepted. The doctor lets the target write texts, and compares the "
-            "acceptance along them when the files are read as they ask, and in other ways."
+            "If layers, norms or token ids in a head's files are interpreted wrongly, the head "
+            "still runs, but few of its candidates are accepted. The doctor lets the target write "
+            "texts. Along them, it compares the acceptance with the files' own settings and with "
+            "other settings."
         )
         going = job is not None and job.going
         st.button(

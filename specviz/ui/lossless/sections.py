@@ -132,7 +132,8 @@ def show_test() -> None:
                 "A_t": "a set of tokens, fixed before x_t is seen",
                 r"\lambda_t": "the stake, also fixed before x_t is seen",
             },
-            "If every token follows the target's distribution, no bet gains on average. The "
+            "E_n is the capital after n bets that start with 1. If every token follows the "
+            "target's distribution, no bet gains on average. The "
             "average of all bets then exceeds 100 in at most one audit in a hundred (Ville 1939), "
             "whenever the audit stops. Every bet is on a set of tokens, for example the tokens "
             "that are likelier to the target than to the draft, or the target's likeliest tokens. "
@@ -147,7 +148,7 @@ def show_zoo(
     """Show a card per bug: what it does, what it costs and why, and whether an audit found it.
 
     Args:
-        drafted: Whether a draft model drafts; the bugs are in its rounds.
+        drafted: Whether a draft model is the drafter; the bugs can only be injected then.
     """
     st.markdown("#### The bug zoo")
     st.caption(

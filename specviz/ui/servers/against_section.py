@@ -40,7 +40,7 @@ def start_timing(run: AnswerRun, baseline: Place | None) -> None:
 
 
 def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
-    """Return what the timing will send, and to which addresses."""
+    """Describe what the timing will send, and to which addresses."""
     alone = baseline.address if baseline is not None and baseline.info else trace.info.address
     sent = sent_words(
         characters=len(trace.prompt), answers=MOST_ANSWERS, tokens=trace.settings.max_new_tokens,

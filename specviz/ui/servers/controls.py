@@ -32,7 +32,7 @@ class Choices:
 
 
 def choose() -> Choices:
-    """Draw the controls and read them."""
+    """Draw the controls and return their values."""
     server = choose_place(
         "Address of the engine", "server", SERVER_KEY, what="Prompts go", model=_wanted_model(),
     )  # fmt: skip
@@ -44,8 +44,9 @@ def choose() -> Choices:
     )  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="center", key="server_keys"):
         st.caption(
-            f"Keys are read from `{SERVER_KEY}` and `{BASELINE_KEY}` where the dashboard runs. "
-            f"Each is sent only to the addresses in `{SERVER_KEY}_FOR` and `{BASELINE_KEY}_FOR`.",
+            f"API keys come from the environment variables `{SERVER_KEY}` and `{BASELINE_KEY}` of "
+            "the dashboard. Each key is sent only to the addresses in its own list, "
+            f"`{SERVER_KEY}_FOR` or `{BASELINE_KEY}_FOR`.",
         )
         if server is not None or baseline is not None:
             st.button("Check again", key="server_look", type="tertiary", on_click=probe_again)

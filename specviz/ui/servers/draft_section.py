@@ -89,8 +89,8 @@ def _choose() -> _DraftRequest:
         draft = checked_address(draft, allow_remote=True)
         granted = is_granted(draft, "server_draft", "Texts go")
         st.caption(
-            f"The key for this address is read from `{DRAFT_KEY}` and sent only to the addresses "
-            f"in `{DRAFT_KEY}_FOR`."
+            f"The API key for this address comes from the environment variable `{DRAFT_KEY}`. It "
+            f"is sent only to the addresses in `{DRAFT_KEY}_FOR`."
         )
         show_withheld_key(DRAFT_KEY, draft)
     return _DraftRequest(draft=draft, granted=granted, costs=costs)

@@ -1,8 +1,8 @@
 """The servers that the page may contact: address, confirmation, and the engine found there.
 
-Before anything is sent to another machine, the user must confirm the machine here. Before anything
-is sent to an address on this machine that is from a link, the user must press a button. A key is
-sent only to addresses that are listed for it.
+Before anything is sent to another machine, the user must tick a box for that machine. Before
+anything is sent to an address on this machine that came from a link, the user must press a button.
+An API key is sent only to addresses that are listed for it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def choose_place(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model with this name, as it is or as the box shows it, or None."""
+    """Return the model with this name, either its real name or as the box shows it, or None."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 
@@ -104,7 +104,7 @@ def offer_probe(place: Place) -> None:
     """Draw a button that must be pressed before a request to an address from a link.
 
     The button is in the middle of the page, because a narrow page hides the sidebar. For another
-    machine the checkbox of `is_granted` replaces this button.
+    machine, the checkbox of `is_granted` is drawn instead.
     """
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         st.markdown(

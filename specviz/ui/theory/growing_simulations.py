@@ -28,7 +28,7 @@ _KEY = "simulations"
 
 
 class TextSimulator(Protocol):
-    """A simulator of texts; returns the counts."""
+    """Simulates texts and counts their rejections."""
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated: ...
 

@@ -31,7 +31,7 @@ from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 RECORDED = "recorded"
-_FOUND = "method runs found"  # session state: findings by section key
+_FOUND = "method runs found"  # session state: results by section key
 _MAX_LINKS = 12  # runs linked individually, per lane
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class RunLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodRuns(Generic[T]):
-    """Findings ``found`` in a set of runs, a sentence ``about`` the runs, and links to the runs.
+    """The results of a set of runs (``found``), a sentence ``about`` the runs, and links to them.
 
     ``row`` is the kept comparison, or None for the runs shipped with specviz.
     """
@@ -76,15 +76,15 @@ def choose_methods(
     find: Callable[[Sequence[Trace]], T | None],
     shipped: ShippedFindings[T],
 ) -> MethodRuns[T]:
-    """Draw a choice of kept comparisons, newest first; return the findings of the chosen one.
+    """Draw a choice of kept comparisons, newest first; return the results of the chosen one.
 
-    Returns the findings of recorded runs if no comparison fits, or if its runs yield no findings.
+    Returns the results of recorded runs if no comparison fits, or if ``find`` returns None.
 
     Args:
         section: Prefix of the widget keys.
         fits: Whether the lanes of a comparison, given as settings, suit the section.
-        find: Computes the findings from the runs, or None.
-        shipped: The findings of the recorded runs.
+        find: Computes the results from the runs; returns None if they have none.
+        shipped: The results of the recorded runs.
     """
     made = shipped.made
     about = f"Shipped with specviz, recorded on {made.created[:10]}: {made.runs}; {made.machine}."
@@ -131,7 +131,7 @@ def _run_set_title(row: ComparisonRow | None) -> str:
 def _found(
     section: str, row: ComparisonRow, find: Callable[[Sequence[Trace]], T | None]
 ) -> MethodRuns[T] | None:
-    """Return the findings of a comparison, cached until the comparison's row changes."""
+    """Return the results of a comparison, cached until the comparison's row changes."""
     known: dict[str, tuple[ComparisonRow, MethodRuns[T] | None]] = st.session_state.setdefault(
         _FOUND, {}
     )

@@ -41,7 +41,7 @@ _DEFAULTS = TrainingPlan()
 class Settings:
     """The values of the controls. ``kept``: the training that the folder contains already."""
 
-    shown: TrainingPlan  # without the prompts of kept runs, which are read at the start
+    shown: TrainingPlan  # without the prompts of kept runs, which ``plan`` adds
     folder: str
     source: str = _OWN
     kept: KeptTraining | None = None
@@ -78,7 +78,11 @@ def place_of(name: str) -> Path:
 
 
 def choose_settings(target: str) -> Settings:
-    """Draw the controls and read them; ``target`` is the target's name, for the folder's."""
+    """Draw the controls and return their values.
+
+    Args:
+        target: The target's name, which begins the default name of the folder.
+    """
     chosen = st.segmented_control(
         "What to train", KINDS, default=_DEFAULTS.kind, key="train_kind", bind=_LINKED,
         format_func=_SHORT.__getitem__, required=True, on_change=_forget_folder,
@@ -121,7 +125,7 @@ def _forget_folder() -> None:
 
 
 def _settings_of(kept: KeptTraining, folder: str) -> Settings:
-    """Draw what can change in a training that was started, and return its settings."""
+    """Draw the one control of a training that was started before, and return its settings."""
     plan = kept.plan
     st.caption(
         f"This folder has a training: {KIND_NAMES[plan.kind]}, {plan.texts.count:,} texts, at step "
@@ -136,12 +140,12 @@ def _settings_of(kept: KeptTraining, folder: str) -> Settings:
 
 
 def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
-    """Draw the source of the prompts; return it, the prompts, and why there are none."""
+    """Let the user choose a source of prompts; return it, its prompts, and an error in its file."""
     source = st.selectbox(
         "Texts", SOURCES, key="train_source", bind=_LINKED,
-        help="The target writes the texts that the draft learns from. Its own: "
-        "conversations and answers to tasks or, without a chat template, whole texts. Otherwise, "
-        "it answers prompts.",
+        help=f"The target writes the texts that the draft learns from. {_OWN}: "
+        "conversations and answers to tasks or, without a chat template, whole texts. With the "
+        "other choices, the target answers the chosen prompts.",
     )  # fmt: skip
     if source in SHIPPED_SUITES:
         return source, tuple(each.prompt for each in SHIPPED_SUITES[source]()), None
@@ -178,18 +182,19 @@ def _choose_plan(kind: DraftKind, texts: TextPlan) -> TrainingPlan:
 
     steps = number("Steps", 1, 10_000_000, "steps", 100)
     batch = number("Texts in a step", 1, 1024, "batch", 1)
-    length = number("Tokens of each in a step", 16, 8192, "length", 16)
+    length = number("Tokens of each text in a step", 16, 8192, "length", 16)
     vocabulary, layers = _DEFAULTS.vocabulary, _DEFAULTS.layers
     if kind == "small":
         layers = number("Layers", 1, 8, "layers", 1)
     else:
         vocabulary = number(
             "Tokens it can propose", 0, 1_000_000, "vocabulary", 512,
-            "The most frequent ones in the texts. Fewer make a step cheaper; 0 keeps all.",
+            "The draft can propose this many of the texts' most frequent tokens. Fewer tokens make "
+            "a draft step cheaper; 0 keeps all.",
         )  # fmt: skip
     positions = number(
         "Trained positions", 1, 8, "positions", 1,
-        "Candidates in a row on which the loss is computed. Medusa trains one head for each.",
+        "The loss is computed on this many consecutive candidates. Medusa trains a head for each.",
     )  # fmt: skip
     rate = st.number_input(
         "Learning rate", 1e-6, 0.5, _DEFAULTS.rate, 1e-4, format="%.5f", key="train_rate",
@@ -203,7 +208,7 @@ def _choose_plan(kind: DraftKind, texts: TextPlan) -> TrainingPlan:
 
 
 def _prompts_of_runs() -> tuple[str, ...]:
-    """Return the prompts of the latest kept runs, each once.
+    """Return the prompts of the latest kept runs, without duplicates.
 
     Raises:
         SpecvizError: There are none.

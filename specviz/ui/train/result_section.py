@@ -1,4 +1,4 @@
-"""The trained draft: its card, links that open it, and a comparison with what the pair had."""
+"""The trained draft: its card, links that open it, and a comparison with other drafters."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _show_card(job: TrainingJob, result: TrainedDraft) -> None:
         for row in (result.accepted, result.agreeing)
     )
     with st.container(border=True, key="train_card", gap="small"):
-        st.markdown(f"##### The draft: {KIND_NAMES[plan.kind]}, of step {result.step:,}")
+        st.markdown(f"##### The draft: {KIND_NAMES[plan.kind]}, from step {result.step:,}")
         st.markdown(
             f"Acceptance by position on held-out texts: {accepted} at temperature 1; {agreeing} at "
             "temperature 0."
@@ -109,7 +109,7 @@ def _show_card(job: TrainingJob, result: TrainedDraft) -> None:
 
 
 def _show_exports(draft: Path, kind: DraftKind) -> None:
-    """Draw the commands that write the draft for serving engines; they need torch."""
+    """Draw the commands that export the draft for serving engines. The commands need torch."""
     line = f"python -m specviz train --out {shlex.quote(str(draft.parent))} --export "
     if engines := _ENGINES[kind]:
         st.caption("To serve it with another engine:")
@@ -171,7 +171,7 @@ def held_out_items(used: tuple[str, ...], *, chat: bool) -> tuple[SuiteItem, ...
     """Return the shipped prompts that the training did not use.
 
     Raises:
-        ConfigError: It used all.
+        ConfigError: The training used all shipped prompts.
     """
     known = {*used}
     for suite in (chat_suite, preset_suite) if chat else (preset_suite,):
@@ -179,15 +179,15 @@ def held_out_items(used: tuple[str, ...], *, chat: bool) -> tuple[SuiteItem, ...
         if items:
             return items
     raise ConfigError(
-        "The training used all shipped prompts.", remedy="Compare on a file of prompts on Compare."
+        "The training used all shipped prompts.", remedy="On Compare, use a file of prompts."
     )
 
 
 def plan_of(job: TrainingJob, made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> Plan:
-    """Return the comparison of the new draft with what the pair had.
+    """Return the plan that compares the new draft with the other lanes of ``lanes_of``.
 
     Raises:
-        SpecvizError: There are no prompts for it.
+        SpecvizError: There are no prompts that the training did not use.
     """
     items = held_out_items(job.work.plan.texts.prompts, chat=chat)
     return Plan(lanes=lanes_of(made, spec, gamma, chat=chat), items=items, repeats=1)

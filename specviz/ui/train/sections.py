@@ -1,4 +1,4 @@
-"""The sections of Train: the predicted cost, the progress, the curves, and what they are worth."""
+"""The sections of Train: predicted cost, progress, curves, and the expected speedup."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def show_costs(plan: TrainingPlan, room: Room | None) -> None:
 
     Args:
         plan: The settings.
-        room: The request for the target's shape, which opens small files only.
+        room: The request that finds the target's shape; it opens only small files.
     """
     if room is None:
         st.caption("Load the target to see what a training costs: *The pair*, *Load*.")
@@ -69,7 +69,7 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     found = [estimate(replace(plan, kind=kind), room, measured_arithmetic()) for kind in KINDS]
     known = [each for each in found if each is not None]
     if len(known) < len(KINDS):
-        st.caption("The costs are not known: this target has no lean step, which training reads.")
+        st.caption("No costs: training supports only targets with the Llama architecture.")
         return
     names = [f"**{KIND_NAMES[k]}**" if k == plan.kind else KIND_NAMES[k] for k in KINDS]
     frame = pd.DataFrame.from_dict(
@@ -84,9 +84,9 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     with st.container(key="train_costs"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        ":orange-badge[predicted] From the target's shape, this machine's bandwidth and its "
-        "arithmetic. c: the bytes of a draft step over those of a target step; small models are "
-        "slower than that, because each operation has a fixed cost."
+        ":orange-badge[predicted] From the target's shape, and this machine's memory bandwidth and "
+        "arithmetic speed. c is the bytes of a draft step divided by the bytes of a target step; "
+        "small models are slower than that, because each operation has a fixed cost."
     )
 
 
@@ -133,7 +133,7 @@ def _show_progress(job: TrainingJob) -> None:
             disabled=not job.can_finish,
         )  # fmt: skip
     if job.pauses:
-        st.caption(f"Set aside for other runs: {job.pauses:,}×.")
+        st.caption(f"Paused {job.pauses:,}× for other runs.")
 
 
 def _show_figures(job: TrainingJob) -> None:
@@ -159,7 +159,7 @@ def _show_curves(job: TrainingJob) -> None:
     with left:
         show_chart(
             loss_chart(curves.losses),
-            "The loss of the steps. In a long training, each point is a mean over neighbours.",
+            "The loss of the steps. In a long training, each point is a mean over several steps.",
             "measured", key="train_loss", alt="Loss over the steps of the training",
         )  # fmt: skip
     if not curves.checks:
@@ -188,13 +188,14 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
         if best.speedup <= 1.0:
             st.markdown(
                 "So far the target alone is faster. "
-                + ("" if best.break_even is None else "It pays off from an acceptance of ")
+                + ("" if best.break_even is None else "Speculation pays off from an acceptance of ")
                 + ("" if best.break_even is None else f"{PROBABILITY.shown(best.break_even)}.")
             )
         if (more := job.gain_of_more) is not None:
             st.markdown(
                 f"{MORE:g} times as much training: about +{RATIO.shown(more)}. "
-                ":orange-badge[extrapolated] from acceptance over the logarithm of the tokens."
+                ":orange-badge[extrapolated] along the line of acceptance over the logarithm of "
+                "the trained tokens."
             )
         verified = "measured here" if costs.measured else "assumed to be one target step"
         st.caption(
@@ -205,13 +206,15 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
     with left:
         show_chart(
             worth_chart(worth_points(job)),
-            "The speedup expected at the best γ so far. Above the line, speculation pays off.",
+            "The expected speedup after each evaluation, at the γ that is best then. Above the "
+            "line, speculation pays off.",
             "predicted", key="train_worth_chart", alt="Expected speedup over the steps",
         )  # fmt: skip
     with right:
         show_chart(
             gains_chart(gains_of(job)),
-            "The best draft so far. Open points count further positions like the last trained one.",
+            "The best draft so far. Open points assume that positions beyond the trained ones have "
+            "the acceptance of the last trained one.",
             "predicted", key="train_gains", alt="Expected speedup over γ",
         )  # fmt: skip
 
@@ -227,7 +230,7 @@ def worth_points(job: TrainingJob) -> list[WorthPoint]:
 
 
 def gains_of(job: TrainingJob) -> list[tuple[str, Worth]]:
-    """Return what the best draft is worth at temperatures 1 and 0."""
+    """Return the expected speedups with the best draft, at temperatures 1 and 0."""
     best: Trained | None = job.curves.best
     row = job.result or best
     if row is None:

@@ -1,4 +1,4 @@
-"""Charts of expected speedups: the map, one temperature, candidates, a waterfall, the ledger.
+"""Charts of Tune: the speedup per cell, over γ and per candidate, the waterfall, the ledger.
 
 Expected values are computed exactly from scored texts and measured step costs; measured values are
 drawn over them as points.
@@ -129,7 +129,7 @@ class _Grid:
         self.speedups = [[_speedup(found.cell(g, t)) for t in self._columns] for g in self._rows]
 
     def positions(self, cells: Sequence[Cell], right: float = 0.0) -> dict[str, list[float]]:
-        """Return the middles of the cells, moved ``right`` by a share of their width."""
+        """Return the cells' midpoints, shifted by ``right`` cell widths to the right."""
         return {
             "x": [self._columns[each.temperature] + right for each in cells],
             "y": [self._rows[each.gamma] for each in cells],
@@ -298,7 +298,7 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
-    """Draw a point per run, with expected speedup as x and observed speedup as y, and y = x."""
+    """Draw the observed over the expected speedup: a point per run, and the line y = x."""
     made = figure(x_title="expected along the run's tokens", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
     highest = max(values, default=1.0)

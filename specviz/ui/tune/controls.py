@@ -71,7 +71,7 @@ class TuneSettings:
     further: tuple[str, ...]
     bodies: tuple[str, ...]  # simulated sizes of the draft
     lookup: bool
-    methods: tuple[str, ...] = ()  # other methods, written like the settings of a lane
+    methods: tuple[str, ...] = ()  # other methods, such as "num_drafts=4"
     refused: tuple[tuple[str, str], ...] = ()  # (method that is left out, reason)
     given: StepCosts | None = None  # the step costs of another machine
     on_cluster: bool = False
@@ -112,7 +112,7 @@ class TuneSettings:
 
 
 def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
-    """Draw the controls and read them; ``spec`` is the pair that the page shows."""
+    """Draw the controls and return their values; ``spec`` is the pair that the page shows."""
     texts = _choose_texts(chat=has_chat and bool(st.session_state.get(_CHAT, watched_chat())))
     start_like_watch(_TEMPERATURE_KEY, watched_temperature(), _TEMPERATURE)
     temperature = st.slider(
@@ -140,8 +140,9 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         text_budget = st.number_input(
             "Seconds for more texts", 0, MAX_TEXT_BUDGET, TEXT_BUDGET, 10,
             key="tune_text_budget", bind=_LINKED,
-            help="The target continues a single prompt several times, until the interval of the "
-            "best setting is ± 10 %, the step costs cause most of it, or this time is over.",
+            help="The target continues a single prompt several times. It stops when the interval "
+            "of the best setting is within ± 10 %, when the step costs cause most of this "
+            "interval, or when this time is over.",
         )  # fmt: skip
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
@@ -188,7 +189,7 @@ def _uploaded() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw and read the simulated draft sizes to try, except the draft's present size."""
+    """Draw the choice of simulated draft sizes to try, without the present one; return them."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -216,7 +217,7 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw and read the other methods; return the valid ones, and the refused ones with reasons.
+    """Draw the choice of other methods; return the valid ones, and the refused ones with reasons.
 
     Args:
         copies: Whether drafters that copy from the text are allowed.
@@ -252,7 +253,7 @@ def _refusal_of(text: str, first: Lane) -> str | None:
 def _choose_costs() -> StepCosts | None:
     st.caption(
         "Acceptance does not depend on the machine. To get the map of another machine, give the "
-        "times of a draft step and a verification there, each divided by that of a target step."
+        "times of a draft step and a verification there, each divided by the time of a target step."
     )
     if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
         return None
@@ -266,7 +267,7 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw and read the further drafts, and whether lookup in the text is a candidate."""
+    """Draw the controls; return whether lookup drafters are candidates, and the further drafts."""
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
         help="They draft the tokens that followed the same tokens earlier in the text, and need no "

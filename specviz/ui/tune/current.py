@@ -89,7 +89,7 @@ def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
 
 
 def measured_since(answer: Answer) -> tuple[MeasuredCell, ...]:
-    """Return what finished measurements of the answer gave."""
+    """Return the cells that finished jobs measured for this answer."""
     jobs = (shown_race(answer), shown_cells(answer))
     whole = (job for job in jobs if job is not None and _is_whole(job))
     return tuple(cell for job in whole for cell in job.cells)

@@ -16,8 +16,9 @@ def show_engines(answer: Answer) -> None:
         return
     if answer.best_plain is None:
         st.caption(
-            "These engines support only one chain from a draft model or from prompt lookup, with "
-            "token-by-token verification. No candidate is of this kind."
+            "These engines support only one sequence of drafted tokens per round, from a draft "
+            "model or from prompt lookup, with token-by-token verification. No candidate of this "
+            "ranking works this way."
         )
         return
     candidate, cell = answer.best_plain

@@ -1,4 +1,4 @@
-"""The recorded answer that Tune shows before its first one."""
+"""The recorded answer that Tune shows until the user computes one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDED = ASSETS / "recorded_answer.json"
 
 
 def show_example() -> Answer:
-    """Draw what is recorded, and its advice; return the answer for the tabs."""
+    """Draw the recorded answer's caption and advice; return the answer for the tabs."""
     answer = _recorded_answer()
     asked = answer.question
     pair = f"Pair: {as_text(asked.lanes[0].spec.title)}."

@@ -165,7 +165,8 @@ def show_ledger() -> None:
     if not points:
         st.info(
             "No kept run has both an expected and an observed speedup yet. A timed run stores "
-            "both if its candidates form one chain from a draft, and the step costs are known."
+            "both if a draft drafts one sequence of candidates per round, without branches, and "
+            "the step costs are known."
         )
         return
     st.markdown(

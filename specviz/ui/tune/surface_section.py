@@ -76,7 +76,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
     source = "that the target wrote" if own else "that you gave"
     what = f"{count} text{'' if count == 1 else 's'} {source}"
     costs = "the costs that you gave. " if given else "the :green-badge[measured] step costs. "
-    basis = f":blue-badge[exact] Rounds are computed along {what}, times from {costs}"
+    basis = f":blue-badge[exact] Rounds are computed along {what}; times come from {costs}"
     if not own:
         return basis + FOREIGN_TEXT_NOTE
     costs_too = "" if given else " and the uncertainty of the costs"
@@ -150,7 +150,7 @@ def _ink() -> str:
 
 
 def _choose_candidate(answer: Answer) -> Candidate | None:
-    """Draw a choice of candidates with the first of the ranking as default; return the chosen."""
+    """Let the user choose a candidate, by default the best one; return it."""
     known = [each for each in answer.candidates if each.surface.cells]
     if len(known) < 2:
         return known[0] if known else None

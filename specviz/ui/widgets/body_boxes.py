@@ -1,6 +1,7 @@
 """Two sliders that choose the bodies (simulated sizes) of the shown pair's models.
 
-Below each slider is the cost of a step with the chosen body: measured in a run, else expected.
+A body makes a model larger and slower without changing its output. Below each slider is the cost of
+a step with the chosen body: measured in a run, else expected.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import PairStatus, Room, Worker
 
 BODY_LABELS = {TARGET_BODY: "Simulate a larger target", DRAFT_BODY: "Simulate a larger draft"}
-_OFFERED = "offered_target_body"  # the slider while the default body is offered
+_OFFERED = "offered_target_body"  # key of the slider while the next run may use the default body
 _TICK = 0.25  # seconds
 _HELP = (
     "A simulated size makes each step cost as much as a step of a larger model. The words stay the "
@@ -96,7 +97,7 @@ def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
 
 
 def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> str:
-    """Return a body's name in a control: its cost in parameters, if the model's shape is known."""
+    """Return a body's name in a control, with its parameters if the model's shape is known."""
     return body_title(body, _parameters(body, shape, room))
 
 

@@ -1,10 +1,10 @@
 """A select box whose options and value the page may change at any time.
 
-With every message, the browser reports the values of all controls. When the page writes a value
-into a control while the user chooses another one, the browser may report the written value
-afterwards, and it would count as a choice. So a control here is never written to after it is
-drawn: another value or other options need a new control, and a report counts as a choice only if
-it differs from the value that the control is known to have.
+With every message, the browser reports the values of all controls. If the page writes a value into
+a control while the user chooses something in another control, the browser may report the written
+value afterwards, and that report would look like a choice of the user. So a control here is never
+written to after it is drawn: for another value or other options, a new control is drawn. A report
+counts as a choice only if it differs from the last known value of the control.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def choice_box(
         labels: The text of each option.
         value: The option to show, or None for no option.
         take: Called with the option that the user chooses.
-        placeholder: Shown without an option. If None, there is always an option.
+        placeholder: Shown while no option is chosen. If None, an option is always chosen.
     """
     controls = st.session_state.setdefault(f"controls of {name}", _Controls())
     labels = dict(labels)

@@ -1,6 +1,7 @@
-"""The controls that choose a pair from this machine's models, and what the search left out.
+"""The controls that choose a pair from the models that a search found on this machine.
 
-The link names the models as the command line does. Choosing models loads nothing.
+Also lists the models that cannot be used, with reasons. The link names the models as the command
+line does. Choosing models loads nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class MachinePair:
 
     @property
     def shares_vocabulary(self) -> bool | None:
-        """Whether the tokenizers differ, so only shared tokens are drafted; None if not known."""
+        """Whether only shared tokens are drafted, as the tokenizers differ; None if not known."""
         if self.draft is None:
             return False
         return None if self.draft.share is None else not self.draft.same_tokenizer
@@ -226,7 +227,7 @@ def _show_activity_line(activity: Activity) -> None:
 
 
 def _show_places(models: MachineModels) -> None:
-    """Draw the button to search again, the user's folders, and what the search left out."""
+    """Draw the button to search again, the user's folders, and the models that are not usable."""
     with st.container(horizontal=True, key="machine_places"):
         st.button("Search again", key="search_models", type="tertiary", on_click=models.search)
         with st.popover("Folders", type="tertiary"):

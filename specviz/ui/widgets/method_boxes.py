@@ -56,7 +56,7 @@ class MethodBoxes:
         """Draw the controls, and return their values by the field names of ``RunConfig``.
 
         Args:
-            drafter: The container of the drafter's control; by default it is among the others.
+            drafter: The container of the drafter's control; None draws it above the others.
         """
         with drafter or nullcontext():
             drafted_by = self._typed(
@@ -81,9 +81,9 @@ class MethodBoxes:
         low, high = self.ends["num_drafts"].whole_ends
         typed = st.number_input(
             "Parallel drafts", low, high, **self._first("num_drafts", low),
-            help="The number of sequences of γ candidates, drafted from the same position and "
-            "verified in one pass. After a rejection, the next sequence is tested against the "
-            "target's residual.",
+            help="Each round drafts this many sequences of γ candidates from the same position, "
+            "and verifies them in one pass. After a rejection, the next sequence is tested against "
+            "the target's residual distribution.",
         )  # fmt: skip
         count = int(typed)
         replacement = count > 1 and st.toggle(
@@ -102,8 +102,8 @@ class MethodBoxes:
         typed_dynamic = st.text_input(
             "Dynamic tree", max_chars=12, placeholder="none, or 8x24",
             **self._first("dynamic_tree", ""),
-            help="Width and candidates of a tree that grows as in EAGLE-2: at each depth up to γ, "
-            "the likeliest nodes get children.",
+            help="A tree that grows as in EAGLE-2: at each depth up to γ, the likeliest nodes get "
+            "children. 8x24 is a tree of width 8 with 24 candidates.",
         )  # fmt: skip
         return {
             "num_drafts": count,
@@ -121,8 +121,9 @@ class MethodBoxes:
         if "epsilon" in RULES[rule].takes:
             epsilon = st.slider(
                 "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
-                help="Depending on the rule, ε is added to the target's probability or is the "
-                "required probability. The text no longer follows the target's distribution.",
+                help="Depending on the rule, ε is added to the target's probability of a candidate, "
+                "or is the probability that it must have. The text no longer follows the target's "
+                "distribution.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:

@@ -48,7 +48,7 @@ def page_head() -> DeltaGenerator:
 
 
 def show_tabs(key: str, sections: Mapping[str, Callable[[], None]]) -> None:
-    """Draw sections as tabs. Only the open tab is computed; the link has that tab's title."""
+    """Draw sections as tabs. Only the open tab is computed; the link contains its title."""
     tabs = st.tabs(list(sections), key=key, bind="query-params")
     for tab, show in zip(tabs, sections.values(), strict=True):
         if tab.open:
@@ -73,7 +73,7 @@ def show_reference() -> None:
 
 
 def show_letters() -> None:
-    """Draw a legend of how the papers name draft and target, which formulas here spell out."""
+    """Draw a legend of the letters that papers use for draft and target; here both are words."""
     papers: dict[tuple[str, str], list[str]] = {}
     for each in PAPER_LETTERS:
         papers.setdefault((each.draft, each.target), []).append(each.paper)

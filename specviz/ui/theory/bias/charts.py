@@ -1,8 +1,8 @@
 """Charts of bias against rejection, of block verification, and of several drafts.
 
-The plane has P(reject) on the x axis and the bias on the y axis: the total variation between the
+The x axis of the plane is P(reject). The y axis is the bias, the total variation between the
 emitted distribution and the target's. No rule lies in the triangle under the line from (TV, 0) to
-(0, TV), where TV is the total variation between draft and target: Yin et al. 2024, theorem 5.
+(0, TV), where TV is the total variation between draft and target (Yin et al. 2024, theorem 5).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Side = Literal["middle right", "middle left", "top center", "top right", "bottom
 
 _ROOM = 1.22  # length of the axes / coordinate of the farthest point
 _LEAST = 0.05  # least length of the axes
-_RING = (0.03, 0.06)  # shares of the two axes; names of closer points would overlap
+_RING = (0.03, 0.06)  # shares of the axes; points closer than this share a label
 _FAR = 0.6  # share of the axis; a point beyond it has its name on the left
 _DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")

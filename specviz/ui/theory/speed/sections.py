@@ -238,7 +238,7 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
         f"Greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Points are "
-        "measured speedups, at the edge if out of range. Click a point to see its figures.",
+        "measured speedups; points out of range are at the edge. Click a point to see its figures.",
         "exact",
         "measured",
         "reported",
