@@ -1,4 +1,4 @@
-"""Tune: the best γ, draft and method for given texts, and where the speed of a run went."""
+"""Tune: the best γ, draft and method for given texts, and what limits the speedup of a run."""
 
 from functools import partial
 

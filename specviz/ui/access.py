@@ -254,8 +254,8 @@ class TokenGate:
     def _guards(self, scope: Scope) -> bool:
         """Return whether this connection needs a cookie, and update ``Access.reached``.
 
-        The local address of the connection counts as well as Streamlit's options, because an ASGI
-        server other than Streamlit's own ignores the options.
+        This checks the local address of the connection in addition to Streamlit's options, because
+        an ASGI server other than Streamlit's own ignores the options.
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside

@@ -93,8 +93,8 @@ def _require_gate() -> None:
     """Stop the script if no gate guards the pages: Streamlit was started without app.py."""
     if not the_access().guarded:
         st.error(
-            "Started in this way, the page would be open to everybody. Start specviz with "
-            "streamlit run app.py."
+            "Streamlit was started without app.py, so this page would be open to everybody. Start "
+            "specviz with streamlit run app.py."
         )
         st.stop()
 

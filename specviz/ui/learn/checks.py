@@ -21,8 +21,11 @@ Fits = Callable[[ShownRun], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """Input of a check: decoded runs of this tab, newest last; the typed or chosen answer; and the
-    number of tokens drawn in the simulation. The newest run may still be timed."""
+    """The input of a check.
+
+    ``runs``: this tab's decoded runs, newest last; the newest may still be being timed.
+    ``answer``: the typed or chosen answer. ``draws``: the tokens drawn in the simulation.
+    """
 
     runs: Sequence[ShownRun]
     answer: Any = None

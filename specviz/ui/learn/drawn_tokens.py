@@ -19,7 +19,7 @@ from specviz.ui.widgets.chart_style import COLOURS, figure
 
 BATCH = 500
 MOST_DRAWS = 20_000
-_LISTED = 5  # most tokens of a position
+_LISTED = 5  # tokens shown at a position, at most
 _VISIBLE = 0.05  # least probability of a bar that can be read
 
 

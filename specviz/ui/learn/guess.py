@@ -72,7 +72,10 @@ def _divergence(truth: float, guess: float) -> float:
 
 @dataclass(slots=True)
 class Game:
-    """A game on the rounds of one seed. ``feedback`` is about the last answer, until ``go_on``."""
+    """A game on the rounds of one seed's run.
+
+    ``feedback`` is the text about the last answer; ``go_on`` clears it.
+    """
 
     seed: int
     run: Run | None

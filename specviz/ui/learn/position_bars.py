@@ -1,7 +1,7 @@
 """The draggable distributions of draft and target at one position of the run in the player.
 
-The step about rejection explains a guess with them. The step about the residual also draws tokens
-from them, by the correct and by the broken rule.
+The step about rejection explains the verdict on a drafted token with them. The step about the
+residual also draws tokens from them, by the correct and by the broken rule.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _is_drawing() -> bool:
 def _sentences(
     position: Position, draft: Sequence[float], target: Sequence[float], words: dict[str, str]
 ) -> list[str]:
-    """Return sentences about this guess and about all guesses, for the bars' current values."""
+    """Return sentences about the drafted token and about all tokens, for the bars' values."""
     one, other = draft[position.guess], target[position.guess]
     accepted = float(np.minimum(draft, target).sum())
     numbers = {

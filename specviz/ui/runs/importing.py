@@ -1,7 +1,7 @@
 """Import traces from files into the library. A file is imported whole, or refused with a reason.
 
 Files are not trusted: a trace must parse, and its figures and player data must be computable. A run
-that is in the library, even deleted, is not imported again.
+that is already in the library, even as a deleted run, is not imported again.
 """
 
 from __future__ import annotations

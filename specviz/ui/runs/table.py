@@ -75,7 +75,7 @@ def ask(facets: Facets) -> Query:
             help=f"{_SORT_HELP}.",
         )  # fmt: skip
         with st.popover("Filter", key="runs_filter"):
-            st.caption("Filters that would not separate the runs are hidden.")
+            st.caption("A filter is hidden if all runs have the same value.")
             filters = _filters(facets)
         comparison = st.query_params.get(COMPARISON)
         of_comparisons = st.toggle(
@@ -155,7 +155,7 @@ def page_of(query: Query, total: int) -> Query:
 def show_paging(total: int, hidden: int) -> None:
     """Draw the number of runs or, with several pages, the range and buttons to turn pages.
 
-    ``hidden`` is the number of runs of comparisons that the list leaves out.
+    ``hidden`` is the number of runs that are not listed because a comparison made them.
     """
     page, pages = st.session_state[_PAGE], _pages(total)
     rest = f", {hidden:,} of comparisons hidden" if hidden else ""
@@ -182,7 +182,7 @@ def _turn(by: int) -> None:
 
 @dataclass(slots=True)
 class _Chosen:
-    """The chosen runs of a table; ``first`` are the rows that are chosen when it is first drawn."""
+    """The chosen runs of a table; ``first``: the rows to choose when the table is first drawn."""
 
     query: Query | None = None
     rows: str = ""

@@ -169,7 +169,7 @@ def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
 def found_place(name: str) -> str:
     """Return the place of the draft with this name on this machine, else the name.
 
-    The models of the latest search count; other names are looked up once in a session.
+    First searches the models of the latest search. Other names are looked up once in a session.
 
     Raises:
         ConfigError: Several models have this name.

@@ -22,7 +22,8 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
         trace = run.trace
         if ITEMSIZES.get(trace.environment.dtype) != room.itemsize:
             continue
-        draft = trace.pair.draft if trace.config.is_chain else None  # in a tree, a whole depth
+        # The draft step of a tree drafts a whole depth, so its time is left out.
+        draft = trace.pair.draft if trace.config.is_chain else None
         for role, info in (("target", trace.pair.target), ("draft", draft)):
             seconds = getattr(run.figures.steps, role)
             if (

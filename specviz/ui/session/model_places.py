@@ -50,9 +50,9 @@ def _refusal() -> PairError:
 def _is_open(place: str) -> bool:
     """Return whether a page may open a Hub id or a path.
 
-    The loader reads a Hub id as a folder if a folder with that name exists, so such an id is
-    checked as a path. A path is checked as written before it is resolved. So the result for a path
-    outside the allowed folders never depends on the disk.
+    The loader opens a folder instead of a Hub id if a folder with that name exists, so such an id
+    is checked as a path. A path is checked as written before its symlinks are resolved. So the
+    result for a path outside the allowed folders does not reveal what is on the disk.
     """
     if place.startswith(PREFIX):  # a file in a folder of Ollama
         return False

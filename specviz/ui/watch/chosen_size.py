@@ -19,8 +19,8 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
     """Return the step times at the sliders' sizes; None if ``pair`` has these sizes.
 
-    None also if the sliders are for other models, or if a size is turned off: the expected time of
-    a small model, which fits into the processor's caches, would be wrong.
+    Also return None if the sliders are for other models, or if a size is turned off. In that case,
+    the expected time of a small model would be wrong, because it fits into the processor's caches.
     """
     spec = shown_pair()
     room = known_room(spec) if spec is not None else None

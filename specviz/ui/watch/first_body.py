@@ -1,9 +1,10 @@
-"""The default body of the target on Watch: offered until a run uses it or the user chooses a body.
+"""The target's default body on Watch, offered until a run uses it or the user chooses a body.
 
-Once the page is open, the worker checks the machine's resources and enlarges the target. The
-controls show no body until a run uses the default. A run that starts before the default is loaded
-has no body. ``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only the embedded pair has a
-default body.
+A body (simulated size) makes a model larger and slower without changing its output. Once the page
+is open, the worker checks the machine's resources and loads the target with the default body. Until
+a run uses it, the pair that the controls name has no body. A run that starts before the default is
+loaded has no body. ``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only the embedded pair
+has a default body.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class FirstBody:
     ) -> Run:
         """Submit a run.
 
-        A run that interrupts the preparation of the body has none; the preparation starts again
-        after the run.
+        If the body is still being loaded, the run interrupts the loading and has no body. Loading
+        starts again after the run.
         """
         self.error, offered = None, self.offered
         config, detects_chat = choices.config, choices.detects_chat

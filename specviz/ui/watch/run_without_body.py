@@ -1,4 +1,6 @@
-"""Runs without bodies, made after a run with bodies to show the speedup of the pair itself.
+"""Runs at the pair's own size, made after a run with bodies (simulated sizes).
+
+They show the speedup of the pair itself.
 
 The library is searched first. A new run is saved there like any other run.
 """

@@ -121,9 +121,9 @@ class MethodBoxes:
         if "epsilon" in RULES[rule].takes:
             epsilon = st.slider(
                 "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
-                help="Depending on the rule, ε is added to the target's probability of a candidate, "
-                "or is the probability that it must have. The text no longer follows the target's "
-                "distribution.",
+                help="With over-accept, ε is added to the target's probability of a candidate. "
+                "With typical, this probability must exceed a threshold that depends on ε. The "
+                "text no longer follows the target's distribution.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:

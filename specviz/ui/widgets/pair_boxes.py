@@ -103,8 +103,8 @@ def _shown_models() -> PairSpec | None:
         return None
     shares = bool(draft) and _shares_vocabulary(source)
     spec = replace(_options(has_draft=bool(draft)), target=target, draft=draft or None)
-    spec = spec if refusal_of(spec) else with_head(spec)  # it opens the draft's files
-    if spec.head:  # it reads the target's tokens
+    spec = spec if refusal_of(spec) else with_head(spec)  # with_head opens the draft's files
+    if spec.head:  # a head uses the target's tokenizer
         return spec
     return replace(spec, shared_vocabulary=shares)
 
@@ -139,7 +139,7 @@ def _shown_embedded() -> str:
 
 
 def _embedded_captions() -> dict[str, str]:
-    """Return what each embedded model that is installed is."""
+    """Return the caption of each installed embedded model."""
     captions = {
         name: f"{_HEAD_TARGETS[pair]} with {_HEAD_NAMES[kind]}"
         for name, (pair, kind) in EMBEDDED_HEADS.items()
@@ -152,7 +152,7 @@ def _embedded_captions() -> dict[str, str]:
 
 
 def _shares_vocabulary(source: str) -> bool:
-    """Return whether the tokenizers may differ: as compared, else as the toggle is set."""
+    """Return whether the tokenizers may differ: by their comparison, else by the toggle."""
     known = _compared_tokenizers(source)
     return _value("shared_vocabulary").lower() == "true" if known is None else known
 
@@ -244,8 +244,8 @@ def _choose_loading(source: str) -> None:
     st.toggle(
         "Shared vocabulary", key=box, bind=_LINKED, disabled=bool(differs),
         help="For two models with different tokenizers. The draft proposes only tokens that "
-             "both have, and reads the text in its own tokens. The output still follows the "
-             "target's distribution.",
+             "both models have. Its own tokenizer encodes the text for it. The output still "
+             "follows the target's distribution.",
     )  # fmt: skip
 
 
@@ -266,9 +266,9 @@ def _choose_weights() -> None:
                 f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
                 help="Quantised weights need less memory and time per step, once they are loaded, "
                      "and change the output a little. A GGUF file's own weights stay quantised on "
-                     "a CPU where possible; others need a CPU and float32. After loading, a note "
-                     "gives the difference from the original. An EAGLE head of a quantised "
-                     "target is quantised to Q8_0 unless another type is chosen.",
+                     "a CPU where possible; the other quantised types need a CPU and float32. "
+                     "After loading, a note gives the difference from the original. An EAGLE head "
+                     "of a quantised target is quantised to Q8_0 unless another type is chosen.",
             )  # fmt: skip
 
 
@@ -283,7 +283,8 @@ def _weights_words(kind: str) -> str:
     return "as stored" if kind == "auto" else weight_words(kind)
 
 
-# The bodies. "Not chosen yet" differs from "no body": Watch then offers a default body.
+# The bodies (simulated sizes). As long as none is chosen, Watch offers a default body. This differs
+# from the choice of no body.
 
 
 def bodies_are_chosen() -> bool:

@@ -32,8 +32,8 @@ class PromptBoxes:
 
     Linked controls start with the link's values, and put a chosen preset into the link. A custom
     prompt is never added to the link automatically: the user decides whether to share it. Other
-    controls start with the prompt of Watch, unless it belongs to a conversation; later, a button
-    takes it.
+    controls start with the prompt of Watch, unless it belongs to a conversation. Later, a button
+    copies the prompt of Watch.
     """
 
     prefix: str = ""
@@ -99,7 +99,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """Replace the first prompt of the other mode, which the user did not choose."""
+        """Replace the default prompt of the other mode (chat or text) by the default of this."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours
@@ -129,7 +129,7 @@ class PromptBoxes:
         return state[watch._preset], state[watch._prompt]
 
     def _can_take(self, own: tuple[str, str], *, chat: bool) -> bool:
-        """Return whether Watch has another prompt, which is not replaced as in ``_fit``."""
+        """Return whether Watch has a different prompt that ``_fit`` would not replace."""
         theirs = self._of_watch()
         return theirs is not None and theirs != own and theirs[0] != _names(not chat)[0]
 

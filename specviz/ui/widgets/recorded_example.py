@@ -1,4 +1,4 @@
-"""The caption of a recorded result, which a page shows before the first one of the user."""
+"""The caption of a recorded result, which a page shows until the user has an own result."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def _ask_restart() -> None:
 class Choices:
     """The values of the controls.
 
-    ``detects_chat``: whether a run uses a chat template of which the page does not know yet.
+    ``detects_chat``: whether the run uses the target's chat template if loading finds one; the page
+    does not know of one yet.
     """
 
     prompt: str
@@ -134,7 +135,7 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
 
 
 def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
-    """Use the drafter of the link if it fits the pair, and no other was chosen for such pairs."""
+    """Use the link's drafter if it fits the pair and no drafter was chosen for this pair kind."""
     linked = st.query_params.get(DRAFTER_KEYS[MODEL])
     known = key in st.session_state or key in st.query_params
     if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):

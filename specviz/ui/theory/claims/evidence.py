@@ -25,7 +25,9 @@ from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
 
-GUIDE_TOKENS = 50  # tokens that the guide's listing requests per text, and divides by
+# The benchmark code in the "Practical guide", a source of claims, requests so many tokens per text
+# and divides by this number.
+GUIDE_TOKENS = 50
 _LAZY_SHARE = 0.8
 _ROUNDING = 1e-5  # a smaller bias is rounding in float32
 _FIRM = 4.0  # standard deviations; larger differences are not sampling noise

@@ -204,7 +204,9 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
-    """Plan the guide's listing, five prompts at two temperatures, after an untimed cold run.
+    """Plan the benchmark of the "Practical guide": five prompts at two temperatures.
+
+    An untimed cold run comes first.
 
     Only the first prompt is timed, at both temperatures.
     """
