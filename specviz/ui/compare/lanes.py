@@ -102,7 +102,7 @@ class Cards:
             except SpecvizError as error:
                 self.refused.append(str(error))
             else:
-                if refusal_of(lane.spec) is None:  # else its files must not be opened
+                if refusal_of(lane.spec) is None:  # ``with_head`` opens files of the draft
                     lane = replace(lane, spec=with_head(lane.spec))
                 self.add(self._clipped(lane))
         if len(texts) > MAX_LANES:

@@ -23,7 +23,7 @@ Fits = Callable[[ShownRun], object]
 class Attempt:
     """The input of a check.
 
-    ``runs``: this tab's decoded runs, newest last; the newest may still be being timed.
+    ``runs``: this tab's decoded runs, newest last; the timing of the newest may be unfinished.
     ``answer``: the typed or chosen answer. ``draws``: the tokens drawn in the simulation.
     """
 

@@ -96,7 +96,7 @@ class History:
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Also give a short run time to finish decoding: drawing would slow the decoder down.
+        Also wait a moment for a short run to finish decoding: drawing would slow the decoder down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED

@@ -188,7 +188,7 @@ def _choose_plan(kind: DraftKind, texts: TextPlan) -> TrainingPlan:
         layers = number("Layers", 1, 8, "layers", 1)
     else:
         vocabulary = number(
-            "Tokens it can propose", 0, 1_000_000, "vocabulary", 512,
+            "Tokens that the draft can propose", 0, 1_000_000, "vocabulary", 512,
             "The draft can propose this many of the texts' most frequent tokens. Fewer tokens make "
             "a draft step cheaper; 0 keeps all.",
         )  # fmt: skip

@@ -189,7 +189,7 @@ def _uploaded() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw the choice of simulated draft sizes to try, without the present one; return them."""
+    """Draw the simulated draft sizes except the present one; return those that the user chose."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()

@@ -1,9 +1,9 @@
 """A select box whose options and value the page may change at any time.
 
 With every message, the browser reports the values of all controls. If the page writes a value into
-a control while the user chooses something in another control, the browser may report the written
-value afterwards, and that report would look like a choice of the user. So a control here is never
-written to after it is drawn: for another value or other options, a new control is drawn. A report
+a control while the user chooses a different value, the browser may report the written value
+afterwards, and that report would look like a choice of the user. So the page never writes to a
+control after it is drawn: for another value or other options, it draws a new control. A report
 counts as a choice only if it differs from the last known value of the control.
 """
 

@@ -1,4 +1,4 @@
-"""The caption of a recorded result, which a page shows until the user has an own result."""
+"""The caption of a recorded result, which a page shows until the user makes a new one."""
 
 from __future__ import annotations
 
