@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
-_STALE = 3.0  # seconds after a change of page in which reruns by its timers are dropped
+_STALE = 3.0  # seconds after a change of page in which the previous page's reruns are dropped
 
 
 @dataclass(slots=True)
