@@ -1,4 +1,4 @@
-"""A run's speedup by theory and by measurement, with intervals, and which part is off."""
+"""Compare the measured speedup of a run with its predictions, and say which of them is off."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """The estimates of one speedup, and in words whether they agree."""
+    """The estimates of one speedup, and sentences on whether they agree."""
 
     estimates: tuple[Estimate, ...]
     words: str
 
 
 def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[str, ...]:
-    """Return a sentence on how far a measured table and a run's own costs agree; () if unknown.
+    """Return a sentence that compares a measured table with a run's own costs; () if unknown.
 
-    A table has no overhead of a round, so only drafting and verification are compared.
+    A table does not contain the overhead of a round, so only drafting and verification are
+    compared.
     """
     measured, timed = (
         _model_cost(metrics(replace(trace, step_costs=each), intervals=False).steps)
@@ -111,7 +112,7 @@ def _words_on_forecast(figures: Metrics, forecast: Estimate | None, measured: Es
         return ""
     side = _side(measured, forecast)
     if side == 0:
-        return "The forecast covers the measurement."
+        return "The forecast agrees with the measurement."
     more = figures.tau > made.tau
     if more != (side > 0):
         return "The forecast is off, because the step costs have changed."

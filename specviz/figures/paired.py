@@ -5,9 +5,9 @@ the interval is over its seeds. With several prompts, it is over the prompts, wi
 seeds for each, so that it generalizes to other prompts. A single run has the interval of its own
 timing, which covers that text alone.
 
-If the runs were made on several kinds of machine, the kinds are blocks: the key also has the kind,
-only values of one kind are paired, and the interval leaves out the mean effect of each kind, which
-costs one degree of freedom per further kind. The mean weighs kinds by their number of values.
+If the runs were made on several kinds of machine, the key also contains the kind, so only
+values of one kind are paired. Kinds are the blocks of a block design: the mean effect of each kind
+is removed from the interval, which costs one degree of freedom per further kind. The mean weighs kinds by their number of values.
 Differences between devices of one kind count as noise, like differences between prompts.
 """
 
@@ -54,7 +54,7 @@ class Ratio:
 
     @property
     def units(self) -> str:
-        """What the interval covers, in words: repeats differ in their seeds only above T 0."""
+        """What the interval covers; seeds are called repeats, as they have no effect at T 0."""
         return "repeats" if self.over == "seeds" else self.over
 
     @property
@@ -71,7 +71,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second over the keys of both; the values are logarithms."""
+    """Return the mean ratio first / second over the common keys; the values are logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

@@ -1,7 +1,7 @@
-"""How far the costs of processes differ, and the interval for a new process.
+"""How much step costs differ between processes, and their interval in a new process.
 
-A cost is a ratio to a plain step. The same pair on the same machine has other costs in another
-process, by more than the timing of one process shows: its memory is elsewhere.
+A cost is a ratio to a plain step. On one machine, the costs of one pair differ between processes by
+more than the timing error in one process, because each process has its data elsewhere in memory.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def usual_spread(step: float) -> float:
 
 
 def error_of_one_process(usual: float) -> float:
-    """Return the half-width of the interval for a new process if one is known precisely."""
+    """Return the half-width of the interval in a new process, from one precisely timed process."""
     return t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * usual
 
 
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
-    """Return the cost in the middle of the processes, with the error for a new one.
+    """Return the typical cost over these processes, with its error in a new process.
 
     Processes differ by a random effect. Its variance is estimated from these processes and from
-    the usual deviation, because few processes show little of it. From three processes on, a single
+    the usual deviation, because few processes do not suffice to estimate it. From three processes on, a single
     disturbed one shifts neither the middle nor the spread by much.
     """
     by_process: dict[str, list[PhaseCost]] = defaultdict(list)
@@ -62,7 +62,7 @@ def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
         by_process[process].append(each)
     units = [_weighted([(math.log(c.cost), c.error) for c in each]) for each in by_process.values()]
     means, variances = [mean for mean, _ in units], [error**2 for _, error in units]
-    # Processes whose own errors hide a usual spread say little about it.
+    # If timing errors exceed the usual spread, these processes say little about the spread.
     seen = _freedom(len(means)) * (usual**2 / (usual**2 + fmean(variances))) ** 2
     freedom = _USUAL_FREEDOM + seen
     between = (_USUAL_FREEDOM * usual**2 + seen * _between_processes(means, variances)) / freedom

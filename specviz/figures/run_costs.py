@@ -1,7 +1,7 @@
 """Step costs from the timed slices of runs.
 
 A slice times rounds between two passes of the target alone. So the phases of its rounds are
-compared with plain steps of the same moment, and a cost is a log-ratio of the two. A run's cost is
+compared with plain steps timed just before and after, and a cost is a log-ratio of the two. A run's cost is
 the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to the costs
 of several runs: their median, weighted by precision, with an interval for a new process, because
 processes differ by more than the slices of one. A table that was measured directly supplies what
@@ -262,10 +262,10 @@ class _Fit:
         return rows, self._at_contexts(later), (error,) * 3
 
     def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
-        """Return a first draft step fed one token and a later step, in plain steps.
+        """Return the costs of a first draft step fed one token and of a later step, in plain steps.
 
-        Draft phases of one length do not divide their time among their steps: the table does, or
-        all steps are taken to be equal.
+        If all draft phases have the same length, their times do not show how much of them the first
+        step takes. The table then gives its share; without a table, all steps count as equal.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
@@ -284,7 +284,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return a first step fed two tokens over one fed one, by the table if there is one."""
+        """Return the table's ratio of a first step fed two tokens to one fed one; 1 without it."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0

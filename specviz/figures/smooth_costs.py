@@ -1,8 +1,8 @@
 """Smooth a step-cost table that has few samples of each cost.
 
-For a large model there is time for one or two samples of a verification. Its neighbours inform,
-too: the log of v rises with the number of tokens by a slope, and by steps where the kernels begin
-another block of rows. This curve is fitted to all rows of the table at once, robustly, so its error
+For a large model there is time for only one or two samples of each verification. But verifications
+of similar numbers of tokens cost about the same: log v rises with the number of tokens along a
+slope, and jumps where the kernels begin another block of rows. This curve is fitted to all rows of the table at once, robustly, so its error
 is much smaller than that of a single row.
 """
 
@@ -20,7 +20,7 @@ from specviz.theory.student import t_quantile
 
 Floats = NDArray[np.float64]
 
-_STEPS = (2, 7, 13)  # tokens at which the products begin another block of six rows
+_STEPS = (2, 7, 13)  # tokens at which matrix products begin another block of six rows
 _HUBER = 1.345  # standard deviations from which a residual has less weight
 _TURNS = 20
 
@@ -41,7 +41,7 @@ def smoothed(table: StepCosts) -> StepCosts:
         target=(table.target[0], *rows),
         target_errors=(0.0, *errors.tolist()),  # plain steps are the unit of the others
         interpolated=(),
-        samples=None,  # the errors say what few samples mean
+        samples=None,  # no warning about few samples: the errors include their effect
     )
 
 

@@ -74,7 +74,7 @@ class StepTimes:
 
 
 def mean_fed_more(rounds: Sequence[Round]) -> float:
-    """Return the mean number of tokens, besides one, that the first draft steps were fed."""
+    """Return how many tokens beyond the first a round's first draft step was fed, on average."""
     return fmean(max(0, entry.draft_catch_up - 1) for entry in rounds)
 
 
@@ -85,7 +85,7 @@ def step_times(
 
     Args:
         drafts: Whether a model proposes the gamma candidates; else drafting is free.
-        fed_more: The mean number of tokens, besides one, that the first draft step is fed.
+        fed_more: How many tokens beyond the first the first draft step is fed, on average.
     """
     draft = 0.0 if not drafts else None
     if drafts and costs.draft:
@@ -107,7 +107,7 @@ def step_times(
 def varied_step_times(
     costs: StepCosts, context: float, counts: Sequence[int], *, drafts: bool, fed_more: float = 0.0
 ) -> StepTimes:
-    """Return the step times of the mean of rounds with these numbers of candidates.
+    """Return the mean step times over rounds with these numbers of candidates.
 
     The cost of a verification is not linear in the number of candidates, so it is averaged over the
     rounds. Gamma is the rounded mean number.

@@ -8,9 +8,10 @@ the slices, so that a stall of the machine does not dominate (a trimmed mean, er
 The number of slices is decided once. Neighbouring slices are pooled into batches until batches no
 longer correlate with their neighbours. A pilot of eight such batches sets the number of slices
 needed for the precision ``AIM``, and the interval is never narrower than the pilot's spread allows
-(Stein 1945): stopping as soon as the interval happens to be narrow would cover too rarely. The
-interval is also never narrower than the interval of all slices, single or pooled by two, four and
-so on: the pilot may have been quiet, and slow disturbances show only in large batches.
+(Stein 1945): if timing stopped as soon as the interval happens to be narrow, the interval would
+contain the true value too rarely. The interval is also never narrower than the interval of all
+slices, single or pooled by two, four and so on: the machine may have been quiet during the pilot,
+and slow disturbances show only in large batches.
 """
 
 from __future__ import annotations

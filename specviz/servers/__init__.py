@@ -1,4 +1,4 @@
-"""Clients for serving engines, which read each engine's reports on speculation into one format.
+"""Clients for serving engines, which convert each engine's reports on speculation to one format.
 
 ``find_server`` recognises an engine, ``ask`` sends it a prompt, and ``read_counters`` reads its
 counters over all requests. Data from an engine are not trusted: ``foreign_json`` decodes them

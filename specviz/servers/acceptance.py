@@ -2,8 +2,8 @@
 
 Each prompt is asked alone, then asked again, so that the second answer may use the engine's prefix
 cache. Then several prompts are asked at once, and each prompt at another temperature. Acceptance
-is the growth of the engine's counters, so nobody else may use the engine meanwhile: the growth must
-agree with the answers.
+is computed from the growth of the engine's counters, so nobody else may use the engine meanwhile:
+the growth must agree with the answers.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class AcceptanceMeter(StoppableWork):
             time.sleep(_EVERY)
         if grown > tokens:
             raise self._disagree(
-                f"counted {grown:,} tokens where {tokens:,} were sent: it answers others, too"
+                f"counted {grown:,} tokens, but sent {tokens:,}: it serves other requests, too"
             )
         self._before = after
         return self._counts(before, after)
@@ -253,7 +253,7 @@ class AcceptanceMeter(StoppableWork):
                 remedy="Start the engine with the head, or ask for more tokens.",
             )
         if counts.accepted != _grown(before.accepted, after.accepted):
-            raise self._disagree("counts other candidates by position than in total")
+            raise self._disagree("counts different numbers of candidates by position and in total")
         return counts
 
     def _check_totals(self, traces: Sequence[ServerTrace], counts: Counts) -> None:
@@ -263,7 +263,7 @@ class AcceptanceMeter(StoppableWork):
             if None not in reported and sum(reported) != grown:
                 raise self._disagree(
                     f"counted {grown:,} {what} candidates where its answers have "
-                    f"{sum(reported):,}: it answers others, too"
+                    f"{sum(reported):,}: it serves other requests, too"
                 )
 
     def _read(self) -> Counters:

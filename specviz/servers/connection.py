@@ -190,7 +190,7 @@ class Connection:
     def _hang_up(self) -> None:
         if (current := self._socket) is not None:
             with suppress(OSError):
-                # Not the method of an SSL socket, which would first send a closing message.
+                # The method of an SSL socket would first send a closing message.
                 socket.socket.shutdown(current, socket.SHUT_RDWR)
 
     def _run_late(self) -> None:

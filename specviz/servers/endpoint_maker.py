@@ -65,7 +65,7 @@ class EndpointMaker(StoppableWork):
             return
         if not is_address(spec.target):
             raise ConfigError(
-                "The draft is behind an address, but the target is not.",
+                "The draft is on a server, but the target is not.",
                 remedy="Give the target's address, too.",
             )
         with self._stopped_instead_of(ServerError):

@@ -61,7 +61,7 @@ class TokenModel(Protocol):
 
 
 class _ServedModel:
-    """A model behind an address, with the tokenizer of its engine."""
+    """A model on a server, with the tokenizer of its engine."""
 
     def __init__(self, info: ServerInfo, connection: Connection) -> None:
         self.label = f"{info.model} at {info.address}"

@@ -188,10 +188,10 @@ def test_two_engines_are_compared(models: Models) -> None:
 @pytest.mark.parametrize(
     ("faults", "error"),
     [
-        ({"strangers": 3}, "answers others, too"),
+        ({"strangers": 3}, "serves other requests, too"),
         ({"strangers": -3}, "counted 29 of the 32 tokens"),
         ({"restarts": True}, "counters that fell"),
-        ({"elsewhere": 1}, "other candidates by position than in total"),
+        ({"elsewhere": 1}, "different numbers of candidates by position and in total"),
         ({"other_drafts": 3}, r"counted \d+ drafted candidates where its answers have \d+"),
         ({"positions": False}, "does not count by position"),
         ({"fails": True}, "answers 500: out of blocks"),
