@@ -1,10 +1,16 @@
 """The command line: ``python -m specviz`` with one of the commands below.
 
-``main`` returns the exit code: 0; 1 if ``compare`` finds a regression, ``audit`` output that does
-not follow the target, or ``doctor`` better settings for a head; 2 after a user error, with one line
-on standard error; 70 if ``compare`` fails unexpectedly (1 would be read as a regression); 130 after
-Ctrl-C; 141, silently, if the reader closes standard output. Importing this module loads neither
-torch nor streamlit.
+``main`` returns the exit code:
+
+* 0: success.
+* 1: ``compare`` found a regression; ``audit`` found output that does not follow the target;
+  ``doctor`` found better settings for a head, or an engine that accepts too little.
+* 2: a user error, with one line on standard error.
+* 70: ``compare`` failed unexpectedly (1 would mean a regression).
+* 130: Ctrl-C.
+* 141: the reader closed standard output; nothing is printed.
+
+Importing this module loads neither torch nor streamlit.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
     """Return whether prompts go into the target's chat template.
 
     Args:
-        asked: The value of --chat or --no-chat; None without either. For None, a model on the Hub
-            is looked up, which downloads its small files; its errors appear on loading.
+        asked: Whether --chat or --no-chat is given; None without either. Then the small files of a
+            Hub model are downloaded to look for a template. Errors are left to the loading.
     """
     if asked is not None:
         return asked

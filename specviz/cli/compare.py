@@ -118,7 +118,7 @@ def plan_from(options: argparse.Namespace) -> Plan:
 
 
 def _with_one_chat(lanes: Sequence[Lane], named: Sequence[bool]) -> list[Lane]:
-    """Return the lanes with the chat setting that one of them names, or by default.
+    """Return the lanes with one chat setting: the one that a lane names, else the default.
 
     By default the chat template is used if all targets have one.
     """

@@ -1,4 +1,4 @@
-"""``costs``: list, export or forget the step costs that runs and measurements gave."""
+"""``costs``: list, export or delete the stored step costs of earlier runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``doctor``: find out why a head's candidates are not accepted.
 
-The exit code is 1 if another way to read the head's files is better than their own. With
+The exit code is 1 if the head drafts better with settings other than those in its files. With
 ``--against``, running engines are compared with the reference; see ``parity``.
 """
 

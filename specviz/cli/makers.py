@@ -38,5 +38,5 @@ def maker_for(
 
 
 def load_pair_of(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
-    """Load the pair of the options, with its progress in lines."""
+    """Load the pair that the options name, and print the progress in lines."""
     return LoadedPairs().load(spec_from(options), progress_in_lines(say))

@@ -100,7 +100,7 @@ def add_pair(
         "--shared-vocabulary",
         choices=("yes", "no"),
         default="no",
-        help="yes: the tokenizers may differ; the draft proposes only tokens that both have "
+        help="yes: the tokenizers may differ; the draft proposes only tokens that both models have "
         "(default: no)",
     )
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
@@ -117,8 +117,8 @@ def add_pair(
         default="auto",
         choices=STEPS,
         help="library: transformers; lean: less overhead, for some model families; graphed: "
-        "lean, with whole rounds on the device (default: auto, which uses lean or, on a GPU, "
-        "graphed, if the output is identical)",
+        "lean, with whole rounds on the device (default: auto, which is lean, or graphed on a "
+        "GPU, if the output is identical)",
     )
 
 
@@ -185,7 +185,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--suffix-texts",
         default="",
         metavar="WHERE",
-        help=f"further texts for suffix lookup: {LIBRARY} (the kept runs of this target) or a "
+        help=f"further texts for suffix lookup: {LIBRARY} (the stored runs of this target) or a "
         "text file",
     )
     group.add_argument(

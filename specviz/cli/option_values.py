@@ -69,7 +69,7 @@ def _same_named(options: argparse.Namespace, names: Iterable[str]) -> dict[str, 
 
 
 def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Return the settings with ``chat`` as given, or by default if the target has a template."""
+    """Return the settings with ``chat`` as given, else on if the target has a chat template."""
     return replace(config, chat=uses_chat(options.chat, spec_from(options)))
 
 
@@ -138,7 +138,7 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
 def named_lane(text: str, default: Lane) -> Lane:
     """Return the lane that --lane or --candidate describes, with model names resolved.
 
-    A lane with a draft of its own uses it, also if the default pair has none.
+    A lane with a draft of its own uses it, even if the default pair has none.
     """
     lane = parse_lane(text, default)
     spec, config = with_places(lane.spec), lane.config

@@ -77,7 +77,7 @@ def build_parser() -> Parser:
     _add_audit(
         commands.add_parser("audit", help="test that the output follows the target's distribution")
     )
-    _add_doctor(commands.add_parser("doctor", help="find out why a head is not accepted"))
+    _add_doctor(commands.add_parser("doctor", help="find out why a head is rarely accepted"))
     _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
     _add_models(commands.add_parser("models", help="list the models on this machine"))
     _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))
@@ -159,12 +159,12 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--quantised", action="store_true",
-        help="instead measure a GGUF file (default: the chat model) here and in llama.cpp, and "
-        "copies of it in other types",
+        help="instead compare this engine with llama.cpp on a GGUF file (default: the chat model) "
+        "and on copies of it in other quantisations",
     )  # fmt: skip
     parser.add_argument(
         "--types", metavar="T,…",
-        help=f"with --quantised: types of the copies, of {', '.join(QUANTISED)} "
+        help=f"with --quantised: types of the copies, from {', '.join(QUANTISED)} "
         "(default: q8_0,q5_0,q4_0)",
     )  # fmt: skip
     group = parser.add_argument_group("on a GPU")
@@ -250,8 +250,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--text-budget", type=float, default=TEXT_BUDGET, metavar="SECONDS",
-        help="time for further continuations of a single prompt, until the interval is ± 10 %% or "
-        f"the step costs cause most of it (default: {TEXT_BUDGET})",
+        help="time for further continuations of a single prompt; ends sooner once the interval is "
+        f"± 10 %% or comes mostly from the step costs (default: {TEXT_BUDGET})",
     )  # fmt: skip
     costs = parser.add_argument_group("costs of another machine")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")

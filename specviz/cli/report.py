@@ -58,7 +58,7 @@ def speedup_of_answers(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
-    """Return all answers as JSON values; for one prompt, text and rounds are also at the top."""
+    """Return all answers as JSON values; a single prompt's text and rounds are at the top, too."""
     runs = [_answer(each) for each in traces]
     only = runs[0] if len(runs) == 1 else {}
     speedup = speedup_of_answers(traces)

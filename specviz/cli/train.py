@@ -68,7 +68,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _only_export(painter: Painter, options: argparse.Namespace) -> int:
-    """Export the draft of an earlier training; it names its target if no option does."""
+    """Export the draft of an earlier training, for its own target unless an option names one."""
     target = spec_from(options).target_place if options.target else ""
     exported = _export(Path(options.out, "draft"), target, options)
     if options.json:
@@ -156,7 +156,7 @@ def _train(work: DraftWork) -> TrainingJob:
 
 
 def _reporter(job: TrainingJob) -> Callable[[object], None]:
-    """Return a function that prints a line about a value: the important ones, others sometimes."""
+    """Return a function that prints important values at once, and the progress sometimes."""
     sometimes, stage = at_intervals(say), ""
 
     def report(value: object) -> None:
@@ -182,7 +182,7 @@ def _doing(job: TrainingJob) -> str:
 
 
 def _texts(figures: TextFigures) -> str:
-    fresh = "" if figures.stored else "; hidden states do not fit on the disk: steps compute them"
+    fresh = "" if figures.stored else "; hidden states do not fit on the disk: steps recompute them"
     return (
         f"{figures.texts:,} texts with {figures.tokens:,} tokens of the target; "
         f"{WHOLE_PERCENT.shown(figures.ended)} ended by themselves, "
@@ -199,8 +199,8 @@ def _checked(job: TrainingJob, row: Trained) -> str:
 
 def _paused(job: TrainingJob) -> str:
     return (
-        f"paused at step {job.curves.step:,}; everything is kept in {job.work.folder}. "
-        "Repeat the command to go on."
+        f"paused at step {job.curves.step:,}; everything is saved in {job.work.folder}. "
+        "Repeat the command to continue."
     )
 
 
@@ -282,7 +282,7 @@ def _basis(job: TrainingJob) -> str:
     return (
         f"Expected at temperature 1, from the acceptance above, c {COST.shown(job.costs.c)} "
         f"(predicted from the bytes of a step), and verification ({verified}). "
-        "*: positions beyond the trained ones count like the last of them."
+        "*: positions beyond the trained ones count like the last trained one."
     )
 
 

@@ -16,7 +16,7 @@ _TEXTS, _PLAN = TextPlan(), TrainingPlan()
 
 def add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--out", metavar="FOLDER", help="where everything is kept; a started training goes on"
+        "--out", metavar="FOLDER", help="folder of the training; continues one started there"
     )
     parser.add_argument(
         "--estimate", action="store_true", help="only print what the training would cost"
@@ -41,27 +41,27 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     sources = group.add_mutually_exclusive_group()
     sources.add_argument(
         "--suite", type=Path, metavar="FILE", help="JSONL: the prompts that the target answers; "
-        "default: it writes on its own",
+        "default: it writes texts without prompts",
     )  # fmt: skip
     sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     _add_number(group, "texts", _TEXTS.count, "texts that the target writes")
     _add_number(group, "longest", _TEXTS.longest, "tokens of a text, at most")
-    _add_number(group, "turns", _TEXTS.turns, "turns of a conversation that it writes, at most")
+    _add_number(group, "turns", _TEXTS.turns, "turns of a conversation, at most")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
     group.add_argument(
         "--task-share", type=float, metavar="S",
-        help="share of the texts in which a chat model that writes on its own answers a task "
-        f"(default: {_TEXTS.task_share:g}, or that of a started training)",
+        help="without prompts: share of texts in which a chat model answers a task "
+        f"(default: {_TEXTS.task_share:g}, or as before if a training continues)",
     )  # fmt: skip
 
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--kind", choices=KINDS, default=_PLAN.kind, help=f"the draft (default: {_PLAN.kind})"
+        "--kind", choices=KINDS, default=_PLAN.kind, help=f"kind of draft (default: {_PLAN.kind})"
     )
     _add_number(group, "steps", _PLAN.steps, "steps of the training")
     _add_number(group, "vocabulary", _PLAN.vocabulary, "tokens that a head can propose; 0: all")
-    _add_number(group, "positions", _PLAN.positions, "candidates in a row that are trained")
+    _add_number(group, "positions", _PLAN.positions, "candidates in a row that the loss covers")
     _add_number(group, "layers", _PLAN.layers, "layers of a small model")
     _add_number(group, "batch", _PLAN.batch, "texts in a step")
     _add_number(group, "length", _PLAN.length, "tokens of each text in a step")

@@ -91,8 +91,8 @@ MEMORY = (
         better="higher",
         formula=f"largest γ up to which v ≤ {FREE:g}",
         remark="While memory bandwidth limits a pass, more tokens cost no more time. The value is "
-        f"0 if v exceeds {FREE:g} already at γ = 1. v comes from the step costs, which cover γ up to "
-        "16; the value is unknown if its interval covers more than half of these γ",
+        f"0 if v exceeds {FREE:g} already at γ = 1. v comes from the step costs, which cover γ up "
+        "to 16. The value is unknown if its interval covers more than half of these γ",
         numbers=free_numbers,
         caveat=step_cost_caveat,
         note=free_ends,

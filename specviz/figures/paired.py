@@ -5,11 +5,11 @@ the interval is over its seeds. With several prompts, it is over the prompts, wi
 seeds for each, so that it generalizes to other prompts. A single run has the interval of its own
 timing, which covers that text alone.
 
-If the runs were made on several kinds of machine, the key also contains the kind, so only
-values of one kind are paired. Kinds are the blocks of a block design: the mean effect of each kind
-is removed from the interval, which costs one degree of freedom per further kind. The mean weighs kinds by their number of values.
-Differences between devices of one kind count as noise, like differences between prompts.
-"""
+If the runs were made on several kinds of machine, the key also contains the kind, so only values of
+one kind are paired. Kinds are the blocks of a block design: the mean effect of each kind is removed
+from the interval, which costs one degree of freedom per further kind. The mean weighs kinds by
+their number of values. Differences between devices of one kind count as noise, like differences
+between prompts. """
 
 from __future__ import annotations
 

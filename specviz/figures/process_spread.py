@@ -53,9 +53,9 @@ def error_of_one_process(usual: float) -> float:
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
     """Return the typical cost over these processes, with its error in a new process.
 
-    Processes differ by a random effect. Its variance is estimated from these processes and from
-    the usual deviation, because few processes do not suffice to estimate it. From three processes on, a single
-    disturbed one shifts neither the middle nor the spread by much.
+    Processes differ by a random effect. Its variance is estimated from these processes and from the
+    usual deviation, because few processes do not suffice to estimate it. From three processes on, a
+    single disturbed one shifts neither the middle nor the spread by much.
     """
     by_process: dict[str, list[PhaseCost]] = defaultdict(list)
     for process, each in costs:

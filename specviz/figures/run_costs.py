@@ -1,12 +1,11 @@
 """Step costs from the timed slices of runs.
 
 A slice times rounds between two passes of the target alone. So the phases of its rounds are
-compared with plain steps timed just before and after, and a cost is a log-ratio of the two. A run's cost is
-the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to the costs
-of several runs: their median, weighted by precision, with an interval for a new process, because
-processes differ by more than the slices of one. A table that was measured directly supplies what
-no run has covered, scaled to agree with the runs.
-"""
+compared with plain steps timed just before and after, and a cost is a log-ratio of the two. A run's
+cost is the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to
+the costs of several runs: their median, weighted by precision, with an interval for a new process,
+because costs differ more between processes than between slices of one process. A table that was
+measured directly supplies what no run has covered, scaled to agree with the runs. """
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ SPECULATES = {True: "speculates", False: "does not speculate", None: "may specul
 def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return, as names, what an engine reports and what it does not report."""
     able = info.capabilities
-    # If only rounds are listed, they may come from the chunks alone. Whether the engine also reports
-    # counts is known only after an answer.
+    # If only rounds are listed, they may come from the chunks alone. Whether the engine also
+    # reports counts is known only after an answer.
     perhaps = "" if able.totals or not able.rounds else " (if enabled at its start)"
     reports = {
         "token ids": able.token_ids,

@@ -2,8 +2,8 @@
 
 For a large model there is time for only one or two samples of each verification. But verifications
 of similar numbers of tokens cost about the same: log v rises with the number of tokens along a
-slope, and jumps where the kernels begin another block of rows. This curve is fitted to all rows of the table at once, robustly, so its error
-is much smaller than that of a single row.
+slope, and jumps where the kernels begin another block of rows. This curve is fitted to all rows of
+the table at once, robustly, so its error is much smaller than that of a single row.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class RunLink:
     kept: bool  # the run is in the library under its id
     settings: str | None  # the query string that repeats the run
     local: bool  # the server listens on this machine only
-    heard: int | None = None  # the number of the last handled request for a moment
+    heard: int | None = None  # number of the last handled request to open a replay at a moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

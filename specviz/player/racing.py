@@ -145,7 +145,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
 
 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return each distinct target alone, timed along the text of the first lane that uses it."""
+    """Return the target alone for each distinct target, timed along the text of its first lane."""
     found: dict[tuple[str, str], JsonObject] = {}
     for trace, lane in zip(traces, lanes, strict=True):
         target, timed = dispatch(trace, _target, lambda _: None), lane["stage"]["lanes"]

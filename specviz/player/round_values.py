@@ -62,7 +62,7 @@ def head_of(trace: Trace) -> HeadInfo | None:
 
 
 def head_item(trace: Trace) -> JsonObject | None:
-    """Return what the head reads, as text, and whether it continues from its own state."""
+    """Return the states that the head reads, as text, and whether it reads its own states, too."""
     head = head_of(trace)
     if head is None:
         return None

@@ -2,7 +2,8 @@
 
 The name of a body is ``none``, a well-known model whose shape it takes, or a number of parameters
 such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers. The vocabulary and
-the head width stay those of the model, so one name gives different sizes for different models.
+the width of an attention head stay those of the model, so one name gives different sizes for
+different models.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message of a conversation; the target will write an assistant's empty message."""
+    """A message of a conversation; an empty assistant message is the one to generate."""
 
     role: Role
     content: str
-    rounds: int = 0  # in which specviz generated the message; 0 for other messages
+    rounds: int = 0  # number of rounds that generated the message; 0 for other messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

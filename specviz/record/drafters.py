@@ -1,8 +1,8 @@
 """The draft methods, one entry each.
 
-Code that depends on the drafter reads the entry, not the name. To add a method, add an entry (the
-default of a pair is the method of its kind of draft) and a class with its case in
-``make_drafter`` of ``engine/decoding/drafting.py``. A custom class is named ``module:Class``; it
+Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here,
+and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``. By default, a pair
+uses the method for its kind of draft. A custom class is named ``module:Class``; it
 comes from the command line or a file, never from a link.
 """
 
@@ -35,7 +35,7 @@ class DraftMethod:
     drafts_with: str = ""
     has_steps: bool = False  # each candidate costs a step of a model
     fills_rounds: bool = False
-    trees: bool = False  # also drafts several drafts and trees
+    trees: bool = False  # can also draft several chains, and trees
     takes_number: bool = False
     takes_texts: bool = False  # can use texts besides the run's own
     own: bool = False  # a custom class
@@ -84,13 +84,14 @@ _METHODS = (
         name="early-exit",
         words="early exit",
         short="early exit",
-        does="early exit, early-exit:N, which drafts with the target's first N layers and its head",
+        does="early exit, early-exit:N, which drafts with the target's first N layers and its "
+        "output head",
         has_steps=True,
         fills_rounds=True,
         takes_number=True,
     ),
 )
-_HEADS = (  # the last entries: whether a head drafts any number of candidates, and trees
+_HEADS = (  # the last two values: whether a head drafts any number of candidates; trees
     ("eagle", "EAGLE", "an EAGLE head, which reads the target's hidden states", True, True),
     ("mtp", "MTP", "the target's own layers for multi-token prediction (MTP)", True, True),
     ("medusa", "Medusa", "Medusa heads, one for each candidate", False, True),
@@ -122,9 +123,9 @@ DRAFTER_KEYS = {
     kind: "drafter" if kind == MODEL else f"drafter_{kind or 'alone'}"
     for kind in dict.fromkeys(method.drafts_with for method in _METHODS)
 }
-"""The names of the drafter's control in a link, one for each kind of draft.
+"""The drafter's parameter in a link, by kind of draft.
 
-So each kind keeps its default and its choice.
+Each kind has its own parameter, so that it keeps its own default and choice.
 """
 DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _KNOWN.values())
 

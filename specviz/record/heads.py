@@ -1,4 +1,4 @@
-"""What a run records of a drafting head."""
+"""What a run records about its drafting head."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadInfo:
-    """What a drafting head reads, and what it can propose.
+    """The hidden states that a drafting head reads, and the tokens that it can propose.
 
-    ``places``: the target's hidden states: i is the stream that enters layer i, -1 the final state.
+    ``places``: which hidden states of the target: i is the input of layer i, -1 the final state.
     """
 
     places: tuple[int, ...]

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 DEFAULT_PAIR = "tinystories"
 CHAT_PAIR = "SmolLM2-135M-Instruct"  # a target without a draft, in a package of its own
-EMBEDDED_HEADS = {  # by the names of their pairs: the target's pair, and the kind of head
+EMBEDDED_HEADS = {  # name of a pair with a head -> its target's pair, and the kind of head
     f"{pair}-{kind}": (pair, kind)
     for pair, kind in ((DEFAULT_PAIR, "eagle3"), (DEFAULT_PAIR, "medusa"), (CHAT_PAIR, "eagle3"))
 }
 CHAT_HEAD = f"{CHAT_PAIR}-eagle3"
-EMBEDDED_PAIRS = tuple(  # each followed by the pairs of its target with a head
+EMBEDDED_PAIRS = tuple(  # each pair, then the pairs with its target and a head
     name
     for pair in (DEFAULT_PAIR, CHAT_PAIR)
     for name in (pair, *(each for each, (of, _) in EMBEDDED_HEADS.items() if of == pair))
@@ -40,7 +40,7 @@ STEPS = ("auto", "library", "lean", GRAPHED)
 QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")  # types that weights can be quantised to
 WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
-OWN_MTP = "mtp"  # the place of a draft that is the target's own layers
+OWN_MTP = "mtp"  # in place of a folder: the draft is the target's own MTP layers
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _GAMMA, _HEAD_GAMMA, _SMALL_GAMMA = 5, 3, 2
 _JOINED = " + "  # between target and draft
@@ -92,9 +92,9 @@ class PairSpec:
     loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
     ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only
     tokens that both models have. ``suffix_texts``: the source of further texts for suffix lookup,
-    ``LIBRARY`` or a text file; empty for none. Weights: ``auto`` is as stored, if kernels can
-    multiply with them, ``float`` is dequantised. ``head``: the draft method of ``draft`` if that is
-    a head; the place of the target's own layers is ``OWN_MTP``.
+    ``LIBRARY`` or a text file; empty for none. Weights: ``auto`` keeps them as stored if kernels
+    can multiply with them, ``float`` dequantises them. ``head``: the draft method of ``draft`` if
+    that is a head. ``draft`` is ``OWN_MTP`` for the target's own MTP layers.
     """
 
     name: str | None = None
@@ -123,7 +123,7 @@ class PairSpec:
             raise ConfigError(
                 f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
-        if self.draft is None:  # only embedded heads have no place of their own
+        if self.draft is None:  # of the heads, only embedded ones are not in ``draft``
             kind = self._embedded_head if self.embedded else ""
             object.__setattr__(self, "head", head_method(kind))
         check_one_of("dtype", self.dtype, DTYPES)
@@ -162,7 +162,7 @@ class PairSpec:
 
     @property
     def embedded_target(self) -> str:
-        """The name of the embedded pair with this target; empty for a target given by place."""
+        """The name of the embedded pair with this target; empty for any other target."""
         if not self.embedded:
             return ""
         name = self.name or DEFAULT_PAIR

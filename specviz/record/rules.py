@@ -1,6 +1,6 @@
 """The acceptance rules, one entry each.
 
-Code that depends on the rule reads the entry, not the name. To add a rule, add a name, an entry,
+Code that depends on the rule uses the entry, not the name. To add a rule, add a name, an entry,
 and a judge with its case in ``make_judge`` of ``engine/decoding/judges.py``.
 """
 
@@ -19,8 +19,8 @@ class Rule:
 
     ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;
     *together*: one test of the whole block; *equal*: whether the target samples the same token;
-    *threshold*: the target's distribution alone. ``takes``: the settings that this rule uses and
-    that have no effect under rules that do not list them.
+    *threshold*: the target's distribution alone. ``takes``: settings that this rule uses; they
+    have no effect under rules that do not list them.
     """
 
     name: RuleName
@@ -51,7 +51,8 @@ _RULES = (
     Rule(
         name="block",
         words="block verification",
-        does="verifies all candidates of a round jointly; exact, and accepts no fewer on average",
+        does="verifies all candidates of a round jointly; exact, and on average accepts at least "
+        "as many",
         exact=True,
         deciding="together",
     ),
@@ -59,7 +60,7 @@ _RULES = (
         name="coupled",
         words="coupled by shared noise",
         does="samples draft and target with the same noise and accepts if both sample the same "
-        "token; exact, and the text depends on the seed and the target alone",
+        "token; exact, and the text depends only on the seed and the target",
         exact=True,
         deciding="equal",
     ),

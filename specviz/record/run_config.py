@@ -137,7 +137,7 @@ class RunConfig:
         """The cache rows that a round needs beyond its longest path."""
         if not self.dynamic_tree:
             return self.most_candidates - self.depth
-        # The draft also reads nodes that do not become candidates.
+        # The draft also processes nodes that do not become candidates.
         return max(self.most_candidates, self.dynamic_tree[0] * (self.depth - 1))
 
     @property

@@ -17,8 +17,9 @@ class ShapeCosts:
     ``draft`` is a whole draft phase; ``verify`` is the target's pass over the pending token and all
     nodes. Errors are as in ``StepCosts``.
 
-    ``dynamic``: width and candidates of a dynamic tree, of which ``shape`` has only the depth. Its
-    levels vary from round to round; a measured table times the tree that grows after its context.
+    ``dynamic``: the width and the number of candidates of a dynamic tree; ``shape`` then gives only
+    the depth. Such a tree differs from round to round; a measured table times the tree that the
+    draft proposes after the context of the measurement.
     """
 
     shape: tuple[int, ...]
@@ -70,7 +71,7 @@ class RunCosts:
     context: float  # mean tokens before a round
     step: float  # seconds of a plain step of the target
     phases: tuple[PhaseCost, ...]
-    bandwidth: float | None = None  # bytes per second, by a sum after the run
+    bandwidth: float | None = None  # bytes per second that a plain sum reads, after the run
     pair: str = ""  # its name, for lists
     others: float | None = None  # share of all processors' time used by other processes
 
@@ -94,13 +95,13 @@ class StepCosts:
     # Set if time ran out: the fewest samples of any cost; 0 if only a first step or no step ran.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # numbers of tokens whose verification is interpolated
-    bandwidth: float | None = None  # bytes per second, by a sum just before
+    bandwidth: float | None = None  # bytes per second that a plain sum reads, just before
     # Half the 95 % interval of each cost, relative to the cost, where the interval is widest.
     # Draft: first steps fed one and two tokens, then later steps. Target: by tokens fed.
     draft_errors: tuple[float, ...] = ()
     target_errors: tuple[float, ...] = ()
     shape: ShapeCosts | None = None  # for rounds with trees or several drafts
-    # None if the bytes differ from token to token, as with experts, or without a draft.
+    # None if the bytes differ from token to token (mixture of experts), or without a draft.
     draft_reads: PassBytes | None = None
     target_reads: PassBytes | None = None
     # Seconds of a round outside both models, such as verdicts: per round, and per candidate.
@@ -108,10 +109,10 @@ class StepCosts:
     overhead_each: float = 0.0
     overhead_error: float = 0.0  # half-width of the 95 % interval, relative
     runs: int = 0  # the number of timed runs that the costs are fitted to
-    processes: int = 0  # in which these runs were timed
-    of_this_run: bool = False  # fitted to the run that they explain, so they do not test it
-    table: bool = True  # whether a table was measured; else only the rows of the runs are known
-    others: float | None = None  # share of the processors' time used by other processes: median run
+    processes: int = 0  # the number of processes in which these runs were timed
+    of_this_run: bool = False  # fitted to the run to which they are applied, so no test
+    table: bool = True  # whether a table was measured; else only passes of the runs are known
+    others: float | None = None  # processor time share of other processes, in the median run
 
     @property
     def noisy(self) -> bool:
@@ -128,7 +129,7 @@ class StepCosts:
         """Return the seconds of a draft phase.
 
         Args:
-            fed_more: The mean number of tokens, besides one, that the first step is fed.
+            fed_more: How many tokens beyond the first the first step is fed, on average.
         """
         first = self.draft_step(context)
         if fed_more:

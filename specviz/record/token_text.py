@@ -94,7 +94,7 @@ def _decoded(decoder: IncrementalDecoder, text: str, piece: str | None) -> str:
 
 
 def _found_in_text(texts: Sequence[str], whole: str) -> list[str]:
-    """Return what each token adds, with the characters that tokens split taken from ``whole``."""
+    """Return what each token adds; characters split over tokens are taken from ``whole``."""
     found, position, pending = list(texts), 0, list[int]()
     for i, text in enumerate(texts):
         if _NO_CHARACTER in text:

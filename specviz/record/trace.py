@@ -91,7 +91,7 @@ class Rival:
     text: str
     target_prob: float
     noise: float | None = None  # exponential noise of the token, if both models share the noise
-    margin: float | None = None  # noise / probability: the runner-up's over this token's, minus 1
+    margin: float | None = None  # noise / probability: runner-up over this token, minus 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +294,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimes:
-    """Mean seconds of the phases of a slice's rounds of one kind.
+    """Mean seconds of each phase, over the rounds of one kind in a slice.
 
     Rounds of a kind have equally many candidates and equally many tokens in the first draft step.
     """

@@ -32,7 +32,7 @@ class Engine:
     reading: Callable[[ServerInfo, ServerSettings], Reading]
     known_from: str
     run_here: bool = True
-    chat_reading: Callable[[ServerInfo, ServerSettings], Reading] | None = None  # if chats need another
+    chat_reading: Callable[[ServerInfo, ServerSettings], Reading] | None = None  # else ``reading``
 
 
 # In the order in which they are tried; the last matches any server.

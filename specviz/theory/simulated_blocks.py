@@ -1,8 +1,8 @@
 """Block verification (Sun et al. 2024, algorithm 2) simulated on a pair of Markov chains.
 
 Many texts are simulated in parallel, one candidate at a time. Unlike in token verification, a
-verdict depends on later candidates, so a block's candidates are all drawn: to the end of the text.
-Counts are defined as in `simulation`.
+verdict depends on later candidates, so all candidates of a block are drawn first, up to the end of
+the text. Counts are defined as in `simulation`.
 """
 
 from __future__ import annotations

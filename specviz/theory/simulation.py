@@ -180,7 +180,7 @@ class Simulator:
     def _step(
         self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
     ) -> tuple[Indices, Indices]:
-        """Draw the next token of every text; return it and the texts whose token was recovered."""
+        """Draw the next token of every text; return the tokens, and which texts had a rejection."""
         token = self._draft.draw(before + step * self._size, rng)
         rejected = np.flatnonzero(self._failed(step, 0, before, token, rng))
         if self._accept.shape[1] == 1:
@@ -198,7 +198,7 @@ class Simulator:
     ) -> Indices:
         """Test the further candidates of the texts ``root``; write accepted ones to ``token``.
 
-        Their first candidate was rejected. Returns the texts in which all candidates are.
+        Their first candidate was rejected. Returns the texts in which all candidates were rejected.
         """
         for layer in range(1, self._accept.shape[1]):
             if not len(root):

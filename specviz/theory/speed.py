@@ -114,8 +114,9 @@ def best_gamma(
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
     """Return whether every gamma is slower than some larger gamma (derived here).
 
-    This is so if drafting costs nothing or no candidate is ever rejected, and `oracle_speedup`,
-    then 1 / ((1 - alpha) v) or 1 / c, is above 1: `speedup` tends to it, but no gamma reaches it.
+    This requires that drafting costs nothing or that no candidate is ever rejected. Then `speedup`
+    tends to `oracle_speedup`, which is 1 / ((1 - alpha) v) or 1 / c, but no gamma reaches it. The
+    result is True if that limit is above 1.
     """
     limit = oracle_speedup(alpha, draft_cost, verify_cost)
     free = draft_cost == 0.0 and alpha > 0.0

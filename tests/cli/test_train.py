@@ -93,7 +93,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
     said = capsys.readouterr()
     assert said.out == ""
     assert "paused at step 3; everything is kept" in said.err
-    assert "Repeat the command to go on." in said.err
+    assert "Repeat the command to continue." in said.err
     assert main(trained(target, tmp_path)) == 0
     said = capsys.readouterr()
     assert "training: 4 of 6" in said.err

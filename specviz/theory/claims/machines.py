@@ -1,4 +1,4 @@
-"""The guide's claims about hardware: memory, the cost of a pass, small models, a benchmark."""
+"""Claims of the practical guide about hardware: memory, cost of a pass, small models, timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide's claims about acceptance, draft length and speedup."""
+"""Claims of the practical guide about acceptance, draft length and speedup."""
 
 from __future__ import annotations
 
