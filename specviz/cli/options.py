@@ -77,7 +77,7 @@ def build_parser() -> Parser:
     _add_audit(
         commands.add_parser("audit", help="test that the output follows the target's distribution")
     )
-    _add_doctor(commands.add_parser("doctor", help="find out why a head is rarely accepted"))
+    _add_doctor(commands.add_parser("doctor", help="find out why a head's drafts are rejected"))
     _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
     _add_models(commands.add_parser("models", help="list the models on this machine"))
     _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))

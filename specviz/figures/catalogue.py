@@ -122,7 +122,7 @@ _SPEEDUPS = (
         quantity=RATIO,
         formula="95 % confidence interval of the observed speedup",
         remark="It covers the timing alone, on this text and machine: Student's t over slices of "
-        "the text in which both lanes were timed in the order A B B A",
+        "the text, each timed in the order target alone, run, run, target alone",
         caveat=timed_pairs,
         note=timed_pairs,
     ),
@@ -195,8 +195,8 @@ _SPEEDUPS = (
         label="accepted, break-even",
         quantity=PERCENT,
         formula="(γc + v + o − 1) / γ",
-        remark="It is the draft acceptance rate below which the run is slower than the target "
-        "alone, accepted / drafted as serving engines count",
+        remark="It is the draft acceptance rate (accepted / drafted, as serving engines count) "
+        "below which the run is slower than the target alone",
         numbers=lambda m: put_in(round_costs(m)),
         note=rate_beside_break_even,
     ),

@@ -101,7 +101,7 @@ _DRAFTS = "rounds with a draft, including the last"
 _DRAFTED = "candidates drafted, tested or not"
 _ACCEPTED = "candidates accepted, without the extra token"
 _RATE = "accepted / drafted"
-_LENGTH = "1 + accepted / rounds with a draft: the extra token counts"
+_LENGTH = "1 + accepted / rounds with a draft; includes the extra token"
 _POSITIONS = "by position: rounds that accepted there / rounds with a draft; the rates never rise"
 
 
@@ -146,7 +146,7 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
         ("sglang:spec_accept_rate", "accepted / (rounds · γ)", rate),
         (
             "sglang:spec_accept_length",
-            "(accepted + rounds) / rounds: the extra token counts",
+            "(accepted + rounds) / rounds; includes the extra token",
             length,
         ),
         ("sglang:spec_verify_calls_total", "rounds, including the last", counts.rounds),

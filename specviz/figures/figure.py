@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from specviz.figures.server_figures import ServerMetrics
 
 Better = Literal["higher", "lower"]
-TIMES_THE_TARGET = "times the target alone"  # the axis of every speedup
+TIMES_THE_TARGET = "times the target alone"  # axis title of every speedup
 MetricsText = Callable[["Metrics"], str]
 
 
@@ -27,8 +27,8 @@ class Figure:
     """A figure of a run.
 
     ``better``: whether higher or lower values are better. ``numbers``, ``caveat`` and ``note``
-    return text from a run's metrics: its numbers, shown after the formula; a warning about its
-    value; a few words beside the value.
+    return text for a run: the numbers shown after the formula, a warning about the value, and a few
+    words beside the value.
     """
 
     id: str

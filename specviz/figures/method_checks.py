@@ -1,9 +1,11 @@
 """Check runs with several drafts or block verification against exact expectations.
 
-With several drafts, siblings are tested in turn, and whether a sibling is tested is decided before
-it is drawn. So the number of rejections minus the sum of the rejection probabilities has mean 0.
-With block verification, the weight p_i is the probability that at least i candidates are accepted,
-given the first i candidates. All values come from the traces of runs.
+With several drafts, candidates of one position (siblings) are tested in turn, and whether a sibling
+is tested is decided before it is drawn. So the number of rejections minus the sum of the rejection
+probabilities has mean 0.
+
+With block verification, the weight p_i is the probability that at least i
+candidates are accepted, given the first i candidates. All values come from the traces of runs.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Count:
 class DraftsPoint:
     """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
-    A place holds the candidates with the same parent; it is rejected if all of them are.
+    A place holds the candidates with the same parent; it is rejected if all of them are rejected.
     ``num_rounds`` leaves out rounds cut by the length or context limit, because such a cut is known
     before drafting; rounds cut by EOS or a stop string count.
     """

@@ -151,7 +151,7 @@ class Metrics:
     def seconds(self) -> float | None:
         """The decoding seconds of the run, from its timed slices if there are any.
 
-        None for the oracle, whose times are not real.
+        None for runs that draft up to the oracle's limit: their times are not real.
         """
         if not self.trace.config.until.stopping.measured:
             return None
@@ -201,7 +201,7 @@ class Metrics:
 
     @property
     def break_even_rate(self) -> float | None:
-        """The accepted share of drafted candidates at which the run is as fast as the target."""
+        """The accepted share of drafted candidates at which the run equals the target alone."""
         cost = self.steps.round_cost
         return None if cost is None or not self.gamma else max(0.0, cost - 1) / self.gamma
 

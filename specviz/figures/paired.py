@@ -9,7 +9,8 @@ If the runs were made on several kinds of machine, the key also contains the kin
 one kind are paired. Kinds are the blocks of a block design: the mean effect of each kind is removed
 from the interval, which costs one degree of freedom per further kind. The mean weighs kinds by
 their number of values. Differences between devices of one kind count as noise, like differences
-between prompts. """
+between prompts.
+"""
 
 from __future__ import annotations
 

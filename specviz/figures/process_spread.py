@@ -22,12 +22,12 @@ _SHORT = 0.002  # seconds
 _USUAL_FREEDOM = 6  # degrees of freedom that the usual deviation counts for
 _NORMAL = 1.96
 _TAIL = 0.975
-_ROBUST = 3  # processes from which medians are used
-_MEDIAN_VARIANCE = math.pi / 2  # of a median, over that of a mean
-_OF_MEDIAN = 1.4826  # standard deviation over the median distance to the middle
-# The same for few values, over _OF_MEDIAN (Croux and Rousseeuw 1992).
+_ROBUST = 3  # the fewest processes for which medians are used
+_MEDIAN_VARIANCE = math.pi / 2  # variance of a median / variance of a mean
+_OF_MEDIAN = 1.4826  # standard deviation / median absolute deviation
+# By number of values, a further factor for few values (Croux and Rousseeuw 1992).
 _OF_FEW = {3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
-_EFFICIENCY = 0.37  # of this estimate, over the usual one
+_EFFICIENCY = 0.37  # statistical efficiency of this estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
-    """Return the variance of the effect of a process; 0 for a single one.
+    """Return the variance of the effect of a process; 0 for a single process.
 
     For two processes, it is half their squared distance; for more, it comes from the median of the
     distances to the middle. The variance within the processes is subtracted.

@@ -25,7 +25,7 @@ class Pass:
     seconds: float
     error: float | None  # half-width of the 95 % interval, relative; None if the table has none
     read: float | None  # bytes; None if unknown
-    bandwidth: float | None  # bytes per second that a plain sum reads; None if not measured
+    bandwidth: float | None  # bytes per second that a sum over a large array reads, if measured
 
     @property
     def floor(self) -> float | None:

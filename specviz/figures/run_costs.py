@@ -5,7 +5,8 @@ compared with plain steps timed just before and after, and a cost is a log-ratio
 cost is the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to
 the costs of several runs: their median, weighted by precision, with an interval for a new process,
 because costs differ more between processes than between slices of one process. A table that was
-measured directly supplies what no run has covered, scaled to agree with the runs. """
+measured directly supplies what no run has covered, scaled to agree with the runs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, StepCosts
 from specviz.record.trace import Baseline, Round, Slice
 
-_FEWEST = 2  # slices from which a cost and its error are computed
+_FEWEST = 2  # the fewest slices for a cost and its error
 _LEAST_ERROR = 1e-3  # of the logarithm of a cost, so that weights stay finite
 _TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
 
@@ -98,8 +99,8 @@ def fitted_costs(
 
     Args:
         trees: The configuration of the runs if they draft trees.
-        searches: Whether their drafter searches the text. It has no steps, and its time counts as
-            overhead.
+        searches: Whether their drafter searches the text. Such a drafter has no steps; its time
+            counts as overhead.
     """
     usable = [run for run in runs if run.phases]
     if not usable:
@@ -381,7 +382,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or one between two known ones.
+    """Return a known cost, or one interpolated between two known ones.
 
     Costs rise with the number of tokens, so the error includes the distance to both neighbours.
     """

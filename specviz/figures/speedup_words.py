@@ -19,7 +19,7 @@ from specviz.record.trace import Conditions, Trace
 WIDE = 1.35  # high over low: from here on the interval is shown without the value
 TOO_WIDE = 4.0  # high over low: beyond this the interval is not shown
 TOO_NOISY = "timing too noisy"
-UNCERTAIN = "too uncertain"  # of a computed speedup
+UNCERTAIN = "too uncertain"  # shown in place of a computed speedup
 _APART = 1.1  # gap of two intervals, as a ratio, that is far; step costs are accurate to 8 %
 _EVEN = 1.05  # an interval within this factor of 1 counts as no difference
 _SLOW_CLOCK = 0.75
@@ -315,7 +315,7 @@ def _reason(metrics: Metrics) -> str:
     if tau >= (metrics.steps.round_cost or 0.0):
         low, _ = metrics.accounted_interval or (metrics.speedup_accounted or 0.0, 0.0)
         gains = low > (metrics.speedup_high or 0.0)
-        return ", although the step costs predict a gain: the rest is overhead" if gains else ""
+        return ", although the step costs predict a gain: other work took longer" if gains else ""
     drafting = f"drafting {gamma} tokens costs {STEPS.bare(gamma * c)} target steps"
     verifying = f"verifying {gamma + 1} costs {STEPS.bare(v)}"
     if not gamma * c:

@@ -127,10 +127,10 @@ def varied_step_times(
 
 
 def shape_times(costs: StepCosts, context: float, config: RunConfig) -> StepTimes:
-    """Return the step times of a round with the tree or the drafts of a configuration.
+    """Return the step times of a round with a tree or several drafts, as configured.
 
-    If the table lacks them, only the target step is known. Gamma is the depth of the tree. A draft
-    step drafts one depth.
+    If the table does not cover them, only the target step is known. Gamma is the depth of the tree.
+    A draft step drafts one level of the tree.
     """
     shape = costs.shape
     if shape is None or not _covers_shape(costs, config):

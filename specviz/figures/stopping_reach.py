@@ -179,7 +179,7 @@ def _expect_unstopped(trace: Trace) -> None:
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Return the costs by which the run stopped drafting, else its step costs at mid-text."""
+    """Return the costs that the run's stopping used, else its step costs in mid-text."""
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs

@@ -52,8 +52,8 @@ LIMITS = {
     "epsilon": Range(0.0, 1.0),
     "num_drafts": Range(1, 16),
 }
-# A dynamic tree: the nodes expanded at each depth, which is also the most children of a node, and
-# the candidates of a round.
+# A dynamic tree: its width (nodes expanded at each depth, and the most children of a node), and its
+# candidates per round.
 TREE_WIDTH = Range(2, 64)
 TREE_CANDIDATES = Range(2, 1024)
 TIMING = Range(0.0, 3600.0)  # seconds for timing

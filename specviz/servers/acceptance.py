@@ -42,7 +42,7 @@ _EVERY = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringPlan:
-    """What is asked of an engine. ``settings`` hold the temperature of the last condition."""
+    """The requests to an engine. ``settings`` have the temperature of the last condition."""
 
     prompts: tuple[str, ...]
     settings: ServerSettings
@@ -116,7 +116,7 @@ def measuring_plan(config: RunConfig, count: int) -> MeasuringPlan:
 
 
 class AcceptanceMeter(StoppableWork):
-    """Measures the engine ``info``; any thread may stop it. ``done``: requests so far."""
+    """A measurement of one engine; any thread may stop it. ``done``: requests so far."""
 
     def __init__(self, info: ServerInfo, plan: MeasuringPlan, *, allow_remote: bool) -> None:
         super().__init__()

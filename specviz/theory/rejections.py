@@ -126,9 +126,9 @@ def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Fl
     """Return the target's mass that M drafts do not cover, ``[len(nums_drafts), ..., size]``.
 
     The sum of this mass is r_1 ... r_M; the normalised mass is the recovery distribution. One draft
-    takes ``total * draft`` from every token, down to 0. Until another token reaches 0, k drafts have
-    a closed form: one jump. The draft at which that token reaches 0 is computed by itself. So the
-    loop takes at most one jump and one single draft per token, for any M.
+    takes ``total * draft`` from every token, down to 0. Until another token reaches 0, k drafts
+    have a closed form: one jump. The draft at which that token reaches 0 is computed by itself. So
+    the loop takes at most one jump and one single draft per token, for any M.
     """
     for num in nums_drafts:
         _check_num(num)
