@@ -1,4 +1,4 @@
-"""Use the chat template by default if the target has one."""
+"""The default of --chat: use the target's chat template if there is one."""
 
 from __future__ import annotations
 

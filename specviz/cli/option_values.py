@@ -41,7 +41,7 @@ _OF_A_PAIR = (
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """Return the settings; raise ConfigError for one that is invalid or has no effect.
+    """Return the settings; raise ConfigError if one is invalid or has no effect.
 
     The default drafter for a target without a draft is prompt lookup. ``with_chat`` resolves the
     default of ``chat`` later.

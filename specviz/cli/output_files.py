@@ -1,4 +1,4 @@
-"""Check a command's output files before its work, and write them after it."""
+"""Check that a command's output files can be written before it starts, and write them."""
 
 from __future__ import annotations
 

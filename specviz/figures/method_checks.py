@@ -4,8 +4,8 @@ With several drafts, candidates of one position (siblings) are tested in turn, a
 is tested is decided before it is drawn. So the number of rejections minus the sum of the rejection
 probabilities has mean 0.
 
-With block verification, the weight p_i is the probability that at least i
-candidates are accepted, given the first i candidates. All values come from the traces of runs.
+With block verification, the weight p_i is the probability that at least i candidates are accepted,
+given the first i candidates. All values come from the traces of runs.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ class _Fit:
     def _draft_steps(
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
-        """Return the first draft steps fed one and two tokens, later steps, and their errors."""
+        """Return costs and errors: first draft steps fed one or two tokens, and later steps."""
         if self._searches:
             return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}

@@ -26,7 +26,7 @@ def _noise(costs: StepCosts) -> list[str]:
 def _shortage(costs: StepCosts) -> list[str]:
     sentences: list[str] = []
     if costs.sparse:
-        few = "a single first step" if not costs.samples else counted(costs.samples, "sample")
+        few = "a single step" if not costs.samples else counted(costs.samples, "sample")
         sentences.append(f"Some step costs come from {few} only.")
     if costs.interpolated and costs.table:
         numbers = ", ".join(map(str, costs.interpolated))

@@ -46,7 +46,7 @@ class ReachOverRuns:
     """The reach of all criteria over several runs.
 
     ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping after a candidate with draft
-    probability below each of `THRESHOLDS`; ``own``: the criteria that some of the runs used.
+    probability below each of `THRESHOLDS`; ``own``: criteria that runs used, each over these runs.
     """
 
     oracle: Reach

@@ -135,7 +135,7 @@ class _Causes:
     tau: float
     first: float  # the first draft step of a round, which may be fed two tokens
     later: float
-    fed_more: float  # mean number of tokens, besides one, that the first draft step was fed
+    fed_more: float  # mean tokens beyond the first that the first draft step was fed
     reads_states: bool  # whether a head drafts
     v: float
     observed: float
@@ -202,7 +202,7 @@ def _tokens(probs: Sequence[float]) -> float:
 
 
 def _later_draft_step(costs: StepCosts, context: float) -> float:
-    """Return the seconds of a later draft step; of a first step if the table has no later one."""
+    """Return the seconds of a later draft step, or of a first step if the table has only that."""
     return replace(costs, draft=(costs.draft_next or costs.draft[0],)).draft_step(context)
 
 

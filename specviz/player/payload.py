@@ -312,7 +312,7 @@ def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
 
 
 def _is_stale(chosen: RunChoice, trace: Trace) -> bool:
-    """Return whether the forecast of the trace is not that of the chosen run."""
+    """Return whether the trace's forecast does not apply to the chosen settings and prompt."""
     chat = trace.config.chat if chosen.detects_chat else chosen.config.chat
     chosen = replace(chosen, config=replace(chosen.config, chat=chat))
     return _forecast_key(chosen) != _forecast_key(_choice_of(trace))

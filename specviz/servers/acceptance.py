@@ -170,7 +170,8 @@ class AcceptanceMeter(StoppableWork):
     def _units(self, numbers: Sequence[int], settings: ServerSettings) -> list[Unit]:
         """Ask some prompts at once, and read how much the counters have grown.
 
-        Return one unit per answer if the engine reports the rounds of each, else one for all.
+        Return one unit per answer if the answers report rounds that agree with the counters, else
+        one unit for all answers.
         """
         traces = self._traces(numbers, settings)
         texts = [self._text(*each) for each in zip(numbers, traces, strict=True)]
