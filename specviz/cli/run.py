@@ -93,7 +93,7 @@ def _decode(
 
     with waiting("loading the models") as say:
         pair = load_pair_of(options, say)
-    with waiting("reading the prompt") as say:
+    with waiting("preparing the run") as say:
         run = measured_run(
             pair,
             prompt,

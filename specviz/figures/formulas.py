@@ -193,7 +193,7 @@ def timed_interval(m: Metrics) -> str:
 
 
 def timed_pairs(m: Metrics) -> str:
-    """Return, as text, the number of slices along which both lanes were timed."""
+    """Return text with the number of slices in which run and target alone were timed."""
     if m.speedup_pairs is None:
         return ""
     return f"{m.speedup_pairs} timed slice{'s' * (m.speedup_pairs != 1)}"

@@ -88,7 +88,8 @@ def stopping_reach(
         costs: Costs to use instead of those of each run.
 
     Raises:
-        ConfigError: A run stopped drafting early, has no costs, or is greedy without its record.
+        ConfigError: A run stopped drafting early, has no costs, or is greedy without recorded
+            draft probabilities.
     """
     for trace in traces:
         _expect_unstopped(trace)
@@ -173,8 +174,8 @@ def _expect_unstopped(trace: Trace) -> None:
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
     if trace.config.greedy and any(each.insight is None for each in drafted):
         raise ConfigError(
-            "A greedy run has no draft probabilities without its record.",
-            remedy="Run it again with the record on.",
+            "A greedy run did not record the draft's probabilities.",
+            remedy="Run it again with recording on.",
         )
 
 
@@ -224,5 +225,5 @@ def _round_cost(costs: DraftingCosts, count: int) -> float:
 
 
 def _confidence(candidate: Candidate) -> float:
-    # At temperature 0 the draft distribution is one-hot; the record has it at temperature 1.
+    # At temperature 0 the draft distribution is one-hot; the insight has that at temperature 1.
     return candidate.insight.draft_prob if candidate.insight is not None else candidate.draft_prob

@@ -227,7 +227,7 @@ def _z(observed: int, probs: Numbers) -> float | None:
 def _overlap_and_bias(candidate: Candidate) -> tuple[float, float]:
     if candidate.overlap is None or candidate.bias is None:
         raise ConfigError(
-            "One run did not record its bias.", remedy="Run it again with the record on."
+            "One run did not record its bias.", remedy="Run it again with recording on."
         )
     return min(1.0, candidate.overlap), candidate.bias
 

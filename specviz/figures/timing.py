@@ -38,9 +38,9 @@ _MIN_BATCHES = 3  # fewest batches from which an error is computed
 class Timing:
     """The speedup of a run with a 95 % interval that covers the timing alone.
 
-    ``low`` and ``high`` are None if a lane was timed only once. ``pairs``: the number of timed
-    slices; ``needed``: the number that the pilot requires, None while the pilot is incomplete.
-    Seconds cover all whole rounds.
+    ``low`` and ``high`` are None if the run or the target alone was timed only once. ``pairs``: the
+    number of timed slices; ``needed``: the number that the pilot requires, None while the pilot is
+    incomplete. Seconds cover all whole rounds.
     """
 
     speedup: float
@@ -175,7 +175,7 @@ def _error(ratios: Sequence[float]) -> float:
 
 
 def _error_of_one(only: Slice) -> float | None:
-    """Return the half-width of the interval of a single slice; None if a lane was timed once.
+    """Return the half-width of the interval of a single slice; None if it was timed once.
 
     The passes A B and B A of the slice are two pairs.
     """

@@ -30,7 +30,7 @@ class BodyRoom:
 
     target: ModelShape | None
     draft: ModelShape | None
-    bandwidth: float  # bytes per second, read by a plain sum
+    bandwidth: float  # bytes per second that a plain sum reads
     memory_free: int | None  # bytes; None if unknown
     itemsize: int  # bytes per weight that is not quantised
 

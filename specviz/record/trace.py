@@ -105,7 +105,7 @@ class Candidate:
     target_prob: float
     uniform: float
     expected_acceptance: float
-    insight: Insight | None = None  # None with the record off
+    insight: Insight | None = None  # None with recording off
     # For lossy rules only. Lossless: overlap is the expected acceptance, bias is 0.
     overlap: float | None = None
     bias: float | None = None
@@ -268,7 +268,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefill:
-    """Seconds to read the prompt, for each model."""
+    """Seconds of the prefill of each model."""
 
     target: float
     draft: float

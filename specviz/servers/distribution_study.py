@@ -24,7 +24,7 @@ class DistributionStudy:
     prompt_ids: tuple[int, ...]
     text_ids: tuple[int, ...]
     top: int | None
-    label: str = "reading the draft's distributions"
+    label: str = "computing the draft's distributions"
 
     def find(self, pair: Pair) -> Iterator[ListedDistribution]:
         from specviz.engine.decoding.scoring import distributions_along
@@ -50,7 +50,7 @@ class TokenStudy:
     """A study that yields a text's token ids, then the text of every token in the vocabulary."""
 
     text: str
-    label: str = "reading the draft's tokens"
+    label: str = "tokenizing with the draft"
 
     def find(self, pair: Pair) -> Iterator[tuple[int, ...] | tuple[str, ...]]:
         from specviz.engine.model.chat import encode_prompt
