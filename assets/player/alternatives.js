@@ -53,8 +53,8 @@ export function makeAlternatives(store) {
 }
 
 /**
- * The place where a fork can emit another of the target's tokens, else null. Only greedy runs have it:
- * elsewhere a fork changes the draw.
+ * The place where a fork can emit another of the target's tokens, else null. Only greedy runs have
+ * such a place: in other runs, a fork changes the draw.
  * @param {Subject} subject @returns {Spot|null}
  */
 function forkPlace(subject) {
@@ -122,7 +122,7 @@ function restColumn(subject, insight) {
 }
 
 /**
- * The third column for verification rules without a residual of one position.
+ * The third column for verification rules that do not use the residual at a single position.
  * @type {Partial<Record<Run["deciding"], {title: string, of: (subject: Subject, insight: Insight) => Listing}>>}
  */
 const THIRD = {

@@ -29,7 +29,7 @@ const FEW_CORES = 4; // of the browser's machine, which often runs the models as
  */
 export class BaseStore {
   constructor() {
-    this.heldUntil = 0; // on the page's clock
+    this.heldUntil = 0; // playback pauses until this time of `performance.now()`
     this.recording = new Recording("");
     /** The payload from Python; its rounds are in the recording. @type {Partial<RunPayload>} */
     this.data = {};
@@ -42,7 +42,7 @@ export class BaseStore {
     this.selected = null;
     /** The pane where the user opened a token, with the verdict card beside it. @type {Pane|null} */
     this.beside = null;
-    this.resumes = { playing: false, live: false }; // after the card is closed
+    this.resumes = { playing: false, live: false }; // what resumes when the card is closed
     /** The draw that the user tries instead of the real one. @type {number|null} */
     this.whatIf = null;
     /** @type {Set<() => void>} */
@@ -54,7 +54,7 @@ export class BaseStore {
     this.drawn = 0; // the cursor at the last frame
     this.frame = 0;
     this.rested = 0; // while playing fast, nothing is drawn before this time
-    this.due = 0; // milliseconds: until the next event of a run, or accumulated by a race
+    this.due = 0; // milliseconds: of a run, until its next event; of a race, elapsed since its last frame
     /** Sends an event to the page's script and returns its number. @type {((name: string, value: object) => number)|null} */
     this.ask = null;
   }

@@ -66,7 +66,7 @@ export function makeCostBars() {
   /** @param {RoundCost} cost */
   function drawBars({ drafting, verification, other, tokens }) {
     const phases = /** @type {[string, number][]} */ ([["draft", drafting], ["verify", verification], ["other", other]]);
-    const steps = phases.reduce((sum, [, part]) => sum + Number(part.toFixed(2)), 0); // as the reader adds them
+    const steps = phases.reduce((sum, [, part]) => sum + Number(part.toFixed(2)), 0); // rounded as shown, so that the reader's sum agrees
     const scale = Math.max(steps, tokens);
     const parts = phases.filter(([, part]) => part > 0).map(([word, part]) => makePart(word, part, scale, word));
     round.update(parts, `${steps.toFixed(2)} steps`);

@@ -1,4 +1,5 @@
-// Sentences on the verdict card about a drafting head: what it read, and what it cannot propose.
+// Sentences on the verdict card about a drafting head: which hidden states it read, and which tokens it
+// cannot propose.
 
 import { tokenWord } from "./verdict_parts.js";
 

@@ -14,7 +14,7 @@ export function sumsOf(parts) {
   return sums;
 }
 
-/** The clock of a speculative lane, from the times of the repeats if there are any, else of the run. */
+/** The clock of a speculative lane, from the times of the repeated run if there are any, else of the run itself. */
 export class LaneClock {
   /** @param {Recording} recording @param {Times[]|null} timed */
   constructor(recording, timed) {
@@ -36,7 +36,7 @@ export class LaneClock {
     return this.seconds[this.seconds.length - 1];
   }
 
-  /** Seconds at a cursor: candidates share the draft phase equally, events share undivided seconds. @param {number} cursor */
+  /** Seconds at a cursor. Candidates share the draft time equally; if a round's time has no phases, all its events share it. @param {number} cursor */
   at(cursor) {
     const { recording, parts, seconds } = this;
     if (this.rounds === 0) return 0;

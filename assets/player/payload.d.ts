@@ -128,7 +128,7 @@ export interface Engine {
 export interface Fork {
   round: number;
   place: number;
-  /** The seed's draw; null if a token was changed. */
+  /** The draw by the seed, which the fork replaced; null if a token was changed. */
   draw: number | null;
   /** The target's likeliest token, if that was changed. */
   likeliest: string | null;
@@ -194,9 +194,9 @@ export type Verdict = "accepted" | "rejected" | "cut" | "discarded";
 export type AnyCandidate = Candidate | ReportedCandidate;
 export type AnyExtra = Extra | ReportedExtra;
 
-/** A candidate of which an engine reports only the fate. */
+/** A candidate for which an engine reports only the verdict. */
 export interface ReportedCandidate {
-  /** Null if it does not report the token. */
+  /** Null if the engine does not report the token. */
   text: string | null;
   verdict: Verdict;
   /** Its log-probability, if the engine reported it. */
@@ -298,7 +298,7 @@ export interface Lanes {
 export interface Summary {
   /** The verdict in a few words, or the state of the run. */
   headline: string;
-  /** The interval of the headline's speedup, or that there is none; empty if it is in the headline. */
+  /** The interval of the headline's speedup, or a note that there is none; empty if it is in the headline. */
   span: string;
   /** The simulated sizes, and the speedup at the pair's own size if known; empty without bodies. */
   sizes: string;

@@ -32,10 +32,10 @@ function writeMark(mark, on) {
   window.history.replaceState(window.history.state, "", pathname + changed.search + changed.hash);
 }
 
-/** Those of all players that are not closed yet. @type {Set<Presenter>} */
+/** The presenters of all players that are not closed yet. @type {Set<Presenter>} */
 const presenters = new Set();
 
-export const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
+export const REPLACED_MS = 5000; // milliseconds: a page that replaces a player creates the new one well within this time
 
 export class Presenter {
   /**
@@ -66,7 +66,7 @@ export class Presenter {
     this.dress();
   }
 
-  /** Leaving closes the mode in all players: Streamlit may be about to remove the one that gets the key. @param {boolean} on */
+  /** Leaving ends the mode in all players, because Streamlit may be about to remove the player that receives the key. @param {boolean} on */
   present(on) {
     for (const each of on ? [this] : presenters) each.turn(on);
   }
@@ -103,7 +103,7 @@ export class Presenter {
     if (this.asked) this.awaitEscape();
   }
 
-  /** Esc leaves the mode also between this player and the one that replaces it. */
+  /** Let Esc leave the mode also after this player is closed and before another one replaces it. */
   awaitEscape() {
     /** @param {KeyboardEvent} event */
     const leave = (event) => {
@@ -120,7 +120,7 @@ export function makePresentButton(presenter) {
   return {
     element,
     draw() {
-      if (presenter.on) presenter.dress(); // a player that this one replaced may have closed in between
+      if (presenter.on) presenter.dress(); // the replaced player may have closed since then, and removed the mode from the page
       setText(element, presenter.on ? "Leave" : "Present");
       element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "The result, the player, its verdict and the race, in large type (P)";
     },

@@ -30,7 +30,7 @@ export class RaceStore extends BaseStore {
     return this.playing;
   }
 
-  /** A race is never ahead of the display. @returns {number|null} */
+  /** Null: all rounds of a race are decoded, so nothing is counted as not yet shown. @returns {number|null} */
   get behind() {
     return null;
   }

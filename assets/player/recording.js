@@ -22,7 +22,7 @@ export class Recording {
     this.tokens = [0];
     /** Pieces of text before each round: one per token, unless an engine sends several tokens in one piece. */
     this.pieces = [0];
-    /** Seconds before each round, without recording; the last entry is their total. */
+    /** Seconds before each round, without the time that recording takes; the last entry is their total. */
     this.seconds = [0];
   }
 

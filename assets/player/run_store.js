@@ -35,9 +35,9 @@ export class RunStore extends BaseStore {
     this.trailing = false;
     /** Whether the store has yet to check if the rounds arrive slowly enough to be read. */
     this.unsure = false;
-    /** The tour's card, or their number once it is over. @type {number|null} */
+    /** The index of the tour's card; once the tour is over, the number of its cards. @type {number|null} */
     this.tourCard = null;
-    /** The first round of a fork to show, until it has arrived. */
+    /** The round at which a fork is shown first, until this round has arrived; else 0. */
     this.opens = 0;
   }
 

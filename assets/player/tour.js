@@ -113,7 +113,7 @@ class Tour {
     const { store } = this;
     const { recording, data } = store;
     if (!recording.rounds.length || data.run?.state !== "recorded") return;
-    if (window.specvizFirstStage) return; // the player still takes over its cursor
+    if (window.specvizFirstStage) return; // the player has not yet taken over the cursor of the first view
     if (data.run.engine || !tourWanted(data.tour)) {
       this.state = "over";
       return;
@@ -244,7 +244,7 @@ class Tour {
       this.element.style.width = "";
     }
     this.element.hidden = false;
-    this.store.changed(); // the verdict card is below a tour of another height
+    this.store.changed(); // the tour's height has changed, which moves the verdict card below it
   }
 
   /** Focus the button for the next card, or the question; not if another part of the page has the focus. */

@@ -6,10 +6,10 @@ declare global {
   interface Window {
     /** The first view before the page (first_stage.js), while it exists. */
     specvizFirstStage?: {
-      /** Leave once the page is drawn; `goOn` first continues the run there. */
+      /** Once the page is drawn, call `goOn`, which continues the run there; then remove this view. */
       leave: (goOn: (state: import("./player.js").StateOfRun | null) => void) => void;
     };
-    /** The newest player, the page that has it, and when by `performance.now()` it was closed. */
+    /** The newest player, the path of its page, and the `performance.now()` at which it was closed. */
     specvizLastPlayer?: { player: import("./player.js").Player; path: string; closed: number | null };
   }
 }
