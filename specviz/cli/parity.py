@@ -1,6 +1,6 @@
 """``doctor --against``: compare running engines' acceptance with the reference.
 
-The exit code is 1 if an engine certainly accepts less than the reference.
+The exit code is 1 if an engine measurably accepts less than the reference.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The draft methods, one entry each.
 
 Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here,
-and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``. By default, a pair
-uses the method for its kind of draft. A custom class is named ``module:Class``; it
-comes from the command line or a file, never from a link.
+and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``; heads need no
+case. By default, a pair uses the method for its kind of draft. A custom class is named
+``module:Class``; it comes from the command line or a file, never from a link.
 """
 
 from __future__ import annotations
