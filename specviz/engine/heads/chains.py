@@ -1,8 +1,9 @@
-"""Chains of an EAGLE head from many places of one text, computed together.
+"""Draft with an EAGLE head from many starting points of one text in the same passes.
 
-The text's own tokens are the candidates. The rows of the target's states are computed once; then
-each position is one pass with a row for every chain. A row sees the text before its place and the
-earlier rows of its own chain, as if the chain were drafted alone.
+The head is given the text's own tokens as candidates. One pass computes the rows of the text, from
+the target's hidden states, for all chains. Then each candidate position takes one pass, with a row
+for every chain. A row attends to the text before its chain's start and to the earlier rows of its
+own chain, as if the chain were drafted alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from specviz.engine.heads.eagle import EagleHead, EagleRun
 
 
 class EagleChains(EagleRun):
-    """Chains of ``depth`` candidates that begin after the tokens number ``starts``."""
+    """Chains of ``depth`` candidates; one begins after each token index in ``starts``."""
 
     def __init__(
         self,
@@ -25,7 +26,7 @@ class EagleChains(EagleRun):
         depth: int,
         starts: Sequence[int],
     ) -> None:
-        read = max(starts)  # rows of the target's states
+        read = max(starts)  # rows computed from the target's states
         super().__init__(head, read + len(starts) * depth)
         self._text, self._states, self._depth, self._read_rows = token_ids, states, depth, read
         self._starts = torch.tensor(starts, device=token_ids.device)
@@ -50,7 +51,7 @@ class EagleChains(EagleRun):
         return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that rows embed; without a shift, row 0 has none of its own."""
+        """Return the tokens that rows embed; without a shift, row 0 embeds that of row 1."""
         if self._head.settings.shift_ids == 1:
             return self._text[places + 1]
         return self._text[places.clamp(min=1)]

@@ -1,9 +1,9 @@
 """DFlash: a drafter that fills a block of masked tokens in one pass.
 
-The block is the text's newest token (the anchor) and masks. Its rows see each other in both
-directions, and the target's hidden states of all earlier tokens as keys and values, which are kept
-from round to round. Those of the block are overwritten in the next round.
-``specviz/engine/heads/dflash_weights.py`` reads the files of z-lab and of speculators.
+The block is the text's newest token (the anchor), then mask tokens. Its rows attend to each other
+in both directions, and to keys and values computed from the target's hidden states of all earlier
+tokens. The cache keeps these keys and values; the next round overwrites those of the block.
+``specviz/engine/heads/dflash_weights.py`` loads files of z-lab and of the speculators library.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class DFlashHead(Head):
         return F.embedding(token_ids, self.weights.embedding)
 
     def context(self, states: torch.Tensor) -> torch.Tensor:
-        """Return what the layers read of the target's states, `[rows, width]`."""
+        """Return the layers' context rows `[rows, width]` for the target's joined states."""
         return self.norm(F.linear(states, self.weights.fusion), self.weights.context_norm)
 
     def norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -103,12 +103,12 @@ class DFlashHead(Head):
         return weight * normalised.to(x.dtype)
 
     def logits(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the block's rows that propose, `[candidates, vocabulary]`."""
+        """Return logits `[candidates, vocabulary]` of the rows that propose candidates."""
         drafting = rows if self.settings.sample_from_anchor else rows[1:]
         return self.weights.logits(self.norm(drafting, self.weights.final_norm))
 
     def mask(self, layer: DFlashLayer, length: int) -> torch.Tensor | None:
-        """Return which of ``length`` tokens and of the block each row sees; None for all."""
+        """Return which keys each row sees: ``length`` tokens, then the block. None for all."""
         window, size = self.weights.window, self.weights.block_size
         if not layer.sliding or window is None:
             return None
@@ -155,7 +155,7 @@ class _DFlashRun(HeadRun):
 
     @torch.inference_mode()
     def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
-        del token_id  # the block was computed before any choice
+        del token_id  # the logits of all candidates were computed together
         self._row += 1
         assert self._row < len(self._logits)
         return self._logits[self._row : self._row + 1]

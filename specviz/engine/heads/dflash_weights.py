@@ -1,4 +1,4 @@
-"""The files of a DFlash head, in z-lab's format or that of speculators."""
+"""Load a DFlash head from files in the format of z-lab or of the speculators library."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from specviz.formats.heads import HeadFacts, section
 _COPY_CONFIG = "Copy or download its config.json again."
 _OWN_TARGET = "Use a head that was trained for this target."
 _MASK_FILE = "mask_embedding.pt"
-_UNUSED = ("verifier_lm_head.weight", "verifier_norm.weight")  # copies of the target's
+_UNUSED = ("verifier_lm_head.weight", "verifier_norm.weight")  # copies of the target's tensors
 _EMBEDDING = "embed_tokens.weight"
-_STATIC_ROPE = ("linear", "llama3", "yarn")  # the same frequencies for all lengths
+_STATIC_ROPE = ("linear", "llama3", "yarn")  # kinds with the same frequencies for all lengths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DFlashSettings:
-    """Choices that the files may state wrongly or not at all."""
+    """Settings that the files may state wrongly or not at all."""
 
     places: tuple[int, ...]  # as in ``HiddenStates``
     mask_token_id: int
@@ -69,7 +69,7 @@ class DFlashWeights:
     context_norm: torch.Tensor
     layers: tuple[DFlashLayer, ...]
     final_norm: torch.Tensor
-    embedding: torch.Tensor | None  # None for the target's
+    embedding: torch.Tensor | None  # None to use the target's
     mask_embedding: torch.Tensor | None  # [1, width]; None for the embedding of the mask token
     logits: DraftLogits
 
@@ -111,7 +111,7 @@ def read_dflash(
 
 
 def _layer_config(facts: HeadFacts) -> Any:
-    """Return the configuration of the layers as one of transformers."""
+    """Return the configuration of the layers as a transformers object."""
     from transformers import AutoConfig
 
     nested = facts.layout == "speculators"
@@ -131,7 +131,7 @@ def _layer_config(facts: HeadFacts) -> Any:
         )
     rope = config.rope_parameters
     if isinstance(rope, dict) and "sliding_attention" in rope:
-        config.rope_parameters = rope["sliding_attention"]  # speculators reads only this one
+        config.rope_parameters = rope["sliding_attention"]  # speculators uses only this one
     return config
 
 
@@ -139,7 +139,7 @@ def _state_count(tensors: HeadTensors, target: TargetParts) -> int:
     shape = tensors.needed_shape("fc.weight")
     if shape[-1] % target.width:
         raise PairError(
-            f"fc.weight reads {shape[-1]} numbers, no multiple of the width {target.width} of "
+            f"fc.weight has {shape[-1]} columns, no multiple of the width {target.width} of "
             f"{target.name}.",
             remedy=_OWN_TARGET,
         )
@@ -155,7 +155,7 @@ def _settings(facts: HeadFacts, config: Any, target: TargetParts, count: int) ->
                 f"{facts.path.name} does not state mask_token_id.",
                 remedy="Write mask_token_id into the head's config.json.",
             )
-        mask = 0  # the file with the embedding is used instead
+        mask = 0  # the embedding in the file is used instead
     trained_here = facts.layout == "speculators"
     return DFlashSettings(
         places=_places(facts, config, target, count),
@@ -171,11 +171,11 @@ def _places(facts: HeadFacts, config: Any, target: TargetParts, count: int) -> t
         places = facts.feature_layers
     else:
         stated = facts.feature_layers or _default_layers(facts, config, target)
-        # The authors read the library's list, whose last entry is the state after the final norm.
+        # The authors' ids count in transformers' hidden_states, whose last entry is after the norm.
         places = tuple(AFTER_NORM if each == target.layers - 1 else each + 1 for each in stated)
     if len(places) != count:
         raise ModelFileError(
-            f"The head states {len(places)} layers, but its weights join {count} states.",
+            f"The head states {len(places)} layers, but fc.weight is for {count} hidden states.",
             remedy="Write target_layer_ids into dflash_config of the head's config.json.",
         )
     if missing := [
@@ -189,7 +189,7 @@ def _places(facts: HeadFacts, config: Any, target: TargetParts, count: int) -> t
 
 
 def _default_layers(facts: HeadFacts, config: Any, target: TargetParts) -> tuple[int, ...]:
-    """Return the layers whose outputs are read if the files state none: evenly spaced ones."""
+    """Return evenly spaced layers, whose outputs the head reads if its files state none."""
     stated = facts.config.get("num_target_layers")
     layers = stated if type(stated) is int else target.layers
     count = int(config.num_hidden_layers)
@@ -242,7 +242,7 @@ def _shape(facts: HeadFacts, config: Any, like: torch.Tensor) -> EagleShape:
 
 
 def _rotation(facts: HeadFacts, config: Any, head_width: int) -> tuple[torch.Tensor, float]:
-    """Return the inverse frequencies of RoPE, and the factor of cos and sin."""
+    """Return RoPE's inverse frequencies, and the factor that scales cos and sin."""
     kind = config.rope_parameters["rope_type"]
     if kind == "default":
         exponents = torch.arange(0, head_width, 2, dtype=torch.float32) / head_width
@@ -300,7 +300,7 @@ def _block_size(facts: HeadFacts) -> int:
 
 
 def _mask_embedding(facts: HeadFacts, width: int, like: torch.Tensor) -> torch.Tensor | None:
-    """Return the embedding `[1, width]` of the mask that some heads keep in a file of its own."""
+    """Return the mask's embedding `[1, width]` from its own file; None if there is no such file."""
     path = facts.path / _MASK_FILE
     if not path.is_file():
         return None

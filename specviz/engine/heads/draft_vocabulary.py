@@ -1,4 +1,4 @@
-"""The output of a head whose vocabulary is a part of its target's.
+"""The logits of a head, whose vocabulary may be a subset of its target's.
 
 ``d2t`` holds offsets: draft token i is the target's token i + d2t[i]. ``t2d`` marks the target's
 tokens that the head knows. Logits are in the target's token ids, -inf for other tokens.
@@ -24,10 +24,10 @@ _COPY_AGAIN = "Copy or download the head again."
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DraftLogits:
-    """Logits of a head's states."""
+    """Computes logits from a head's states."""
 
     matrix: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to [n, len(target_ids)]
-    target_ids: torch.Tensor | None  # of each draft token; None if the ids are the same
+    target_ids: torch.Tensor | None  # the target's id of each draft token; None if the same
     vocabulary: int  # of the target
     scale: float
 
@@ -63,8 +63,8 @@ def read_logits(
 ) -> DraftLogits:
     """Take the output matrix and the vocabulary maps out of a head's tensors.
 
-    Without an output matrix, the head uses its own embedding if its configuration ties them, or its
-    target's output matrix.
+    A head without an output matrix uses its own embedding if its configuration ties the two;
+    otherwise it uses the target's output matrix.
 
     Raises:
         ModelFileError: A map is missing, damaged, or outside the target's vocabulary.
@@ -89,7 +89,7 @@ def read_logits(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chosen:
-    """A matrix with the chosen columns of its result."""
+    """A product with an output matrix that returns only the chosen columns."""
 
     matrix: Callable[[torch.Tensor], torch.Tensor]
     columns: torch.Tensor
@@ -109,7 +109,7 @@ def _target_ids(
     if mask is not None:
         mask = mask.bool()
     if offsets is not None and mask is not None and not offsets.any() and not mask.any():
-        offsets = mask = None  # buffers that were saved without having been set
+        offsets = mask = None  # buffers that were saved before they were filled
     if offsets is not None:
         ids = offsets.long() + torch.arange(len(offsets), device=offsets.device)
     elif mask is not None:
@@ -141,7 +141,7 @@ def _vector(tensors: HeadTensors, name: str) -> torch.Tensor | None:
         return None
     values = tensors.take(name, math.prod(tensors.needed_shape(name)))
     if values.is_floating_point():
-        raise ModelFileError(f"{name} contains no whole numbers.", remedy=_COPY_AGAIN)
+        raise ModelFileError(f"{name} does not contain integers.", remedy=_COPY_AGAIN)
     return values
 
 

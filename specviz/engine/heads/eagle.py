@@ -94,7 +94,7 @@ class EagleHead(Head):
         return type(self)(self.weights, self.target, settings, self.notices)
 
     def fuse(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the head's first states `[rows, width]` for the target's joined states."""
+        """Return the head's input states `[rows, width]` for the target's joined states."""
         return states
 
     def enter(
@@ -136,7 +136,7 @@ class Eagle3Head(EagleHead):
 
 class EagleRun(HeadRun):
     def __init__(self, head: EagleHead, capacity: int) -> None:
-        weights: Any = head.weights  # it has the rotation's fields of ``LeanWeights``
+        weights: Any = head.weights  # has the fields that ``rotary_table`` reads
         self._head = head
         self._weights = head.weights
         self._capacity = capacity
@@ -144,7 +144,7 @@ class EagleRun(HeadRun):
         self._drafted = 0  # rows from the head's own states
         self._state: torch.Tensor | None = None  # the last row's, to continue from
         self._nodes = OpenNodes()
-        self._node_states = list[torch.Tensor]()  # by call of ``branch``, after the root's state
+        self._node_states = list[torch.Tensor]()  # of tree nodes, for each call of ``branch``
         self._cos, self._sin = rotary_table(weights, capacity)
         self._keys, self._values = _empty_caches(head.weights, capacity)
         self._ids = torch.zeros(capacity, dtype=torch.long, device=head.weights.like.device)
@@ -162,14 +162,14 @@ class EagleRun(HeadRun):
 
     @torch.inference_mode()
     def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
-        assert self._state is not None, "a chain begins with rows of the target"
+        assert self._state is not None, "begin comes first"
         logits = self._append(token_id, self._state)
         self._drafted += 1
         return logits
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        assert self._state is not None, "a tree begins with rows of the target"
+        assert self._state is not None, "begin comes first"
         count, device = len(token_ids), token_ids.device
         begin = self._length + self._drafted
         self._nodes.add(parents)
@@ -198,7 +198,7 @@ class EagleRun(HeadRun):
         self._node_states.clear()
 
     def _append(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Append rows that follow each other; return the last one's logits and keep its state."""
+        """Append consecutive rows; return the last row's logits and keep its state."""
         begin = self._length + self._drafted
         end = begin + len(token_ids)
         ids = self._shifted(token_ids, begin, end)
@@ -216,7 +216,7 @@ class EagleRun(HeadRun):
     ) -> torch.Tensor:
         """Write rows from ``begin`` on into the caches; return the last layer's output.
 
-        ``positions``: of the rows; None if they are the rows' numbers.
+        ``positions``: of the rows; None if they equal the rows' indices in the caches.
         """
         weights, head = self._weights, self._head
         end = begin + len(token_ids)
@@ -237,7 +237,7 @@ class EagleRun(HeadRun):
         return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-        """Return the tokens that the rows embed; without a shift, row 0 has none of its own."""
+        """Return the tokens that rows embed; without a shift, row 0 embeds that of row 1."""
         if self._head.settings.shift_ids == 1:
             return token_ids
         self._ids[begin:end] = token_ids
@@ -283,7 +283,7 @@ def open_eagle(facts: HeadFacts, target: TargetParts) -> EagleHead:
     """Return a head with its weights on the target's device, checked against the target.
 
     Raises:
-        ModelFileError: A file is damaged, or its weights do not match its configuration.
+        ModelFileError: A file is damaged, or the weights do not match the configuration.
         PairError: The head was made for another target.
     """
     assert facts.kind in ("eagle", "eagle3")

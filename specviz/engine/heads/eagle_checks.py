@@ -1,4 +1,4 @@
-"""Checks of an EAGLE head against its target, before its weights are taken."""
+"""Check that an EAGLE head fits its target, before its weights are used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_target(facts: HeadFacts, shape: EagleShape, target: TargetParts) -> No
         )
     if (shape.vocabulary or 0) > target.vocabulary:
         raise PairError(
-            f"The head was made for {shape.vocabulary} tokens, but {target.name} has "
+            f"The head has a vocabulary of {shape.vocabulary} tokens, but {target.name} has "
             f"{target.vocabulary}.",
             remedy=_THIS_TARGET,
         )
@@ -35,11 +35,11 @@ def check_target(facts: HeadFacts, shape: EagleShape, target: TargetParts) -> No
 
 
 def joined_states(tensors: HeadTensors, target: TargetParts) -> int:
-    """Return how many of the target's states ``fc`` joins."""
+    """Return how many of the target's hidden states the matrix ``fc`` joins."""
     columns = tensors.needed_shape("fc.weight")[-1]
     if columns % target.width or columns == 0:
         raise PairError(
-            f"The head reads states of {columns} numbers, no multiple of the width "
+            f"The head's fc.weight has {columns} columns, no multiple of the width "
             f"{target.width} of {target.name}.",
             remedy=_THIS_TARGET,
         )
@@ -47,7 +47,7 @@ def joined_states(tensors: HeadTensors, target: TargetParts) -> int:
 
 
 def logit_scale(facts: HeadFacts) -> float:
-    """Return the factor of the logits that the head's configuration states, or 1."""
+    """Return the factor by which the head's configuration scales its logits, or 1."""
     parts = (facts.config, section(facts.config, "transformer_layer_config"))
     found = next((each["logit_scale"] for each in parts if each.get("logit_scale")), 1.0)
     if isinstance(found, bool) or not isinstance(found, int | float):

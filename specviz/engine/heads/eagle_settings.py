@@ -1,6 +1,6 @@
-"""The settings of an EAGLE head that its weights do not decide.
+"""The settings of an EAGLE head that cannot be derived from its weights.
 
-Formats disagree on their defaults, and a wrong one costs acceptance without an error. Where the
+Formats disagree on the defaults, and a wrong setting lowers acceptance without an error. Where the
 files are ambiguous, the settings follow vLLM, and a notice says so.
 """
 
@@ -20,7 +20,7 @@ _STATE_LAYERS = "Write eagle_aux_hidden_state_layer_ids into the head's config.j
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagleSettings:
-    """How a head reads the target's states and its own; vary it with ``dataclasses.replace``."""
+    """How a head uses the target's hidden states and its own states."""
 
     places: tuple[int, ...]  # as in ``HiddenStates``
     norm_before_residual: bool = False  # the residual starts at the normed state
@@ -28,7 +28,7 @@ class EagleSettings:
     fc_norm: bool = False  # one norm for each joined state
     recycle_normed: bool = False  # the head continues from its state after the final norm
     embedding_first: bool = True  # joined as [embedding, state]
-    shift_ids: Literal[0, 1] = 1  # 1: a row has the token after its state's; 0: the same token
+    shift_ids: Literal[0, 1] = 1  # 1: a row embeds the token after its state's; 0: the same token
 
     @property
     def states(self) -> HiddenStates:
@@ -37,14 +37,14 @@ class EagleSettings:
 
 @dataclass(slots=True)
 class _Reading:
-    """One reading of a head's configuration, with its notices."""
+    """Interprets a head's configuration, and collects notices about it."""
 
     facts: HeadFacts
     target: TargetParts
     notices: list[str] = field(default_factory=list)
 
     def flag(self, name: str) -> bool | None:
-        """Return a switch, from ``eagle_config`` or the top; None if it is not stated."""
+        """Return a switch from ``eagle_config`` or the top level; None if neither has it."""
         for part in (section(self.facts.config, "eagle_config"), self.facts.config):
             if isinstance(found := part.get(name), bool):
                 return found
@@ -68,13 +68,14 @@ class _Reading:
         if stated := self.facts.feature_layers:
             if min(stated) < 0:
                 raise ModelFileError(
-                    f"The head states the layer {min(stated)}.", remedy=_STATE_LAYERS
+                    f"The head states the layer {min(stated)}, a negative id.",
+                    remedy=_STATE_LAYERS,
                 )
             places = tuple(each + (self.facts.convention == "output") for each in stated)
             if self.facts.convention == "":
                 self.notices.append(
-                    f"The head's layers {_listed(stated)} are read as layer inputs, as in vLLM; "
-                    "SGLang reads them as layer outputs."
+                    f"The head's layers {_listed(stated)} are taken as layer inputs, as in vLLM; "
+                    "SGLang takes them as layer outputs."
                 )
         else:
             places = _default_places(layers)
@@ -95,14 +96,14 @@ class _Reading:
         if (stated := self.flag(flag)) is not None:
             return stated
         if name in stored:
-            self.notices.append(f"The head has {name} but does not state {flag}; it is on.")
+            self.notices.append(f"The head has {name} but does not state {flag}, which is on.")
         return name in stored
 
     def _recycle_normed(self) -> bool:
         stated = self.flag("norm_output")
         if self.facts.layout != "speculators" and stated is not None:
             self.notices.append(
-                "SpecForge and vLLM read norm_output differently; the head continues from its "
+                "SpecForge and vLLM interpret norm_output differently; the head continues from its "
                 "state before the final norm."
             )
             return False
@@ -110,7 +111,7 @@ class _Reading:
 
 
 def reads_final_state(facts: HeadFacts) -> bool:
-    """Return whether an EAGLE-3 head reads the target's final state, without ``fc``."""
+    """Return whether an EAGLE-3 head reads only the target's final state and has no ``fc``."""
     return section(facts.config, "eagle_config").get("use_aux_hidden_state") is False
 
 
@@ -120,8 +121,8 @@ def read_settings(
     """Return the settings that a head's files state, with notices about ambiguous ones.
 
     Args:
-        count: The number of the target's states that the head joins, by the shapes of its weights.
-        stored: The optional norms that the file has, of "input_norm" and "fc_norm".
+        count: The number of the target's states that the head joins, from its weights' shapes.
+        stored: Which of the optional norms "input_norm" and "fc_norm" the files have.
 
     Raises:
         PairError: The target does not have the layers that the head reads.
@@ -141,17 +142,18 @@ def _default_places(layers: int) -> tuple[int, ...]:
     places = (2, layers // 2, layers - 3)
     if not 2 < places[1] < places[2]:
         raise PairError(
-            f"The head does not state its layers, and its target has only {layers}.",
+            f"The head does not state which layers it reads, and its target has only {layers}, "
+            "too few for the default.",
             remedy=_STATE_LAYERS,
         )
     return places
 
 
 def check_places(places: tuple[int, ...], count: int, layers: int) -> None:
-    """Raise an error unless a target with ``layers`` layers has these ``count`` places."""
+    """Raise an error unless there are ``count`` places, all in a target of ``layers`` layers."""
     if len(places) != count:
         raise ModelFileError(
-            f"The head states {len(places)} layers, but its weights join {count} states.",
+            f"The head states {len(places)} layers, but its weights are for {count} hidden states.",
             remedy=_STATE_LAYERS,
         )
     if missing := [each for each in places if each not in range(AFTER_NORM, layers + 1)]:

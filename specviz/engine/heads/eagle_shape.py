@@ -1,7 +1,7 @@
-"""The sizes and the rotation of an EAGLE head, from its configuration.
+"""The sizes and RoPE frequencies of an EAGLE head, from its configuration.
 
-Official heads state Llama keys, with Llama's defaults. The speculators format leaves out keys that
-equal the default of the configuration's class, so that class is built.
+Official heads use the keys and defaults of Llama's configuration. The speculators format leaves
+out values that equal the defaults of the transformers class, so these are taken from that class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LLAMA_DEFAULTS = {
     "attention_bias": False,
     "tie_word_embeddings": False,
 }
-_STATIC_ROPE = ("linear", "llama3", "yarn")  # the same frequencies for all lengths
+_STATIC_ROPE = ("linear", "llama3", "yarn")  # kinds with the same frequencies for all lengths
 _SUPPORTED_HEAD = "Use a head of a supported layout."
 
 
@@ -38,7 +38,7 @@ class EagleShape:
     eps: float
     attention_bias: bool
     query_norms: bool  # whether the format requires norms of queries and keys
-    tied: bool  # whether the output matrix is the embedding, unless the file has one
+    tied: bool  # whether a head without an output matrix uses its embedding as one
     vocabulary: int | None  # of the target, as the head states it
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
@@ -101,7 +101,7 @@ def _check_supported(stated: Mapping[str, Any]) -> None:
     turned = (rope if isinstance(rope, dict) else stated).get("partial_rotary_factor")
     if turned not in (None, 1):
         raise ModelFileError(
-            "The head's RoPE rotates a part of each row, which is not supported.",
+            "The head's RoPE rotates only a part of each row, which is not supported.",
             remedy=_SUPPORTED_HEAD,
         )
     kinds = stated.get("layer_types") or ()
@@ -113,7 +113,7 @@ def _check_supported(stated: Mapping[str, Any]) -> None:
 
 
 def _rotation(stated: Mapping[str, Any], head_width: int) -> tuple[torch.Tensor, float]:
-    """Return the inverse frequencies of RoPE, and the factor of cos and sin."""
+    """Return RoPE's inverse frequencies, and the factor that scales cos and sin."""
     nested = stated.get("rope_parameters") or stated.get("rope_scaling") or {}
     scaling: dict[str, Any] = dict(nested) if isinstance(nested, dict) else {}
     kind = scaling.get("rope_type", scaling.get("type")) or "default"

@@ -24,8 +24,8 @@ _THIS_TARGET = "Use a head that was trained for this target."
 class EagleLayer:
     """A decoder layer.
 
-    The first layer of EAGLE-1 normalises nothing before attention. That of EAGLE-3 normalises the
-    embedding and the state apart, and joins them.
+    The first layer of EAGLE-1 has no norm before its attention. The first layer of EAGLE-3
+    normalises the embedding and the state separately, and joins the results.
     """
 
     input_norm: Norm | None
@@ -58,7 +58,7 @@ class EagleWeights:
 
     @property
     def products(self) -> list[Product]:
-        """Return the products with the head's own matrices."""
+        """Return the matrix products that use the head's own weights."""
         products = [self.fusion, self.logits.own_matrix]
         for each in self.layers:
             products += [each.qkv, each.output, each.gate_up, each.down]
@@ -95,7 +95,7 @@ class WeightsReader:
         Args:
             states: The number of the target's states that the head joins.
             fused: Whether the head has the matrix ``fc``.
-            logit_scale: The factor of the logits.
+            logit_scale: The factor that scales the logits.
 
         Raises:
             ModelFileError: A tensor is missing, unknown, or has the wrong shape.
@@ -121,7 +121,7 @@ class WeightsReader:
         return weights
 
     def _embedding(self) -> torch.Tensor | None:
-        """Return the head's own embedding, with a row for each token of the target."""
+        """Return the head's own embedding, padded to the target's tokens; None if it has none."""
         name, rows = "embed_tokens.weight", self.target.vocabulary
         if name not in self.tensors:
             if self.shape.width != self.target.width:

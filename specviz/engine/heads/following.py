@@ -1,4 +1,4 @@
-"""How likely a head's candidates are to be accepted along a text, by position."""
+"""Measure how a head's candidates fit a given text, by their position in the round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.engine.model.step_capabilities import HiddenStates
 
 
 class ReadText:
-    """A text with the target's distributions and hidden states, for all heads of one target."""
+    """A text and the target's distributions and hidden states; serves all heads of one target."""
 
     @torch.inference_mode()
     def __init__(
@@ -43,12 +43,12 @@ class ReadText:
         return self
 
     def best(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the likeliest tokens of a head."""
+        """Return the likeliest token of each row of a head's logits."""
         return logits[:, : self.probs.shape[-1]].argmax(-1)
 
     def states(self, head: Head) -> torch.Tensor:
         """Return the states `[token, width * places]` that a head reads."""
-        width = head.target.width  # a body adds columns
+        width = head.target.width  # a larger simulated size (body) adds columns
         parts = [self._states[place][:, :width] for place in head.states.places]
         return torch.cat(parts, -1)
 
@@ -59,11 +59,11 @@ def acceptance_along(
 ) -> np.ndarray:
     """Return the acceptance probability `[start, position]` of the head's candidates.
 
-    A round begins after each token number in ``starts``. Its candidates are the text's own tokens,
-    so a position shows the head's distribution given that the earlier candidates were accepted.
+    A round begins after each token index in ``starts``. Its candidates are the text's own tokens,
+    so the value of a position assumes that the earlier candidates were accepted.
 
     Args:
-        depth: positions; fewer for a head with a limit.
+        depth: candidates per round; fewer if the head has a lower limit.
     """
     depth = min(depth, head.most_candidates or depth)
     rows = torch.tensor(starts, device=text.probs.device)
@@ -79,9 +79,9 @@ def acceptance_along(
 def divergence_along(
     original: Head, other: Head, text: ReadText, starts: Sequence[int]
 ) -> tuple[float, float]:
-    """Return how far the first candidates of another head differ: mean KL and total variation.
+    """Return the mean KL divergence and total variation between two heads' first candidates.
 
-    Both heads propose the same tokens.
+    Both heads must be able to propose the same tokens.
     """
     old, new = (
         next(_by_position(each, text, 1, starts))[:, _proposable(each)].double().log_softmax(-1)
@@ -107,7 +107,7 @@ def _by_position(
 def _one_by_one(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Yield the logits `[start, vocabulary]` of each position, from one chain after the other."""
+    """Yield the logits `[start, vocabulary]` of each position, drafting one chain at a time."""
     run, states = head.start(len(text.ids) + depth + 1), text.states(head)
     chains = list[torch.Tensor]()
     for start in starts:
@@ -122,16 +122,16 @@ def _one_by_one(
 def rounds_along(
     head: Head, text: ReadText, gamma: int, span: tuple[int, int], limit: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return drafted and accepted of each round that the head drafts greedily along a text.
+    """Return the counts of drafted and accepted candidates in each round of greedy drafting.
 
-    A candidate is accepted if it is the text's next token. At any temperature, this is exact for
-    greedy drafts: a token drawn from the target's distribution equals the candidate as often as
-    rejection sampling accepts it, and follows the same distribution otherwise.
+    A candidate is accepted if it is the text's next token. For greedy drafts this is exact at any
+    temperature: a token sampled from the target equals the candidate as often as rejection
+    sampling accepts it, and otherwise follows the same distribution.
 
     Args:
-        span: the number of the newest token when the first round begins, and the number of tokens
-            at which the text stops. The last round may accept later tokens.
-        limit: draft only what this number of tokens leaves, as llama.cpp does.
+        span: the index of the newest token when the first round begins, and the number of tokens
+            after which no round begins. The last round may accept tokens beyond it.
+        limit: the most tokens of the text; rounds near it draft fewer, as in llama.cpp.
     """
     gamma = min(gamma, head.most_candidates or gamma)
     start, end = span
@@ -153,7 +153,7 @@ def rounds_along(
 def _accepted_at_once(
     head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
 ) -> Callable[[int], int]:
-    """Return a function from a round's newest token to the number of accepted candidates."""
+    """Return a function from a round's newest token index to its accepted candidates' count."""
     if not starts:
         return lambda _: 0
     chains = EagleChains(head, text.ids, text.states(head), gamma, starts)
@@ -168,7 +168,7 @@ def _accepted_at_once(
 
 
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
-    """Return a function as ``_accepted_at_once``, to be called for later and later tokens."""
+    """Return the function of ``_accepted_at_once``; its calls must go forward in the text."""
     run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
 
     def accepted_after(start: int) -> int:

@@ -1,9 +1,9 @@
 """The interface of drafting heads.
 
-A head's row pairs the target's hidden state at a token of the text with the *next* token. The rows
-of a text of n tokens are 0 to n - 2: the target has not read the newest token yet. A head reads
-each row once, from the target's states; rows that it computed from its own states while drafting
-are dropped before the next round.
+Row t of a head pairs the target's hidden state at token t with token t + 1. A text of n tokens has
+rows 0 to n - 2, since the target has not processed the newest token yet. The head computes each of
+these rows once, from the target's states. Rows that it computes from its own states while drafting
+are speculative: they are dropped before the next round.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Head(ABC):
     kind: ClassVar[HeadKind]
     method: ClassVar[str]  # the draft method, as in ``record.drafters``
     target: TargetParts
-    settings: Any  # frozen: the choices of this kind of head that its files may state wrongly
-    notices: tuple[str, ...] = ()  # about what its files left open
+    settings: Any  # frozen: what files of this kind of head may state wrongly
+    notices: tuple[str, ...] = ()  # about settings that its files leave open
     made_for: str = ""  # the target that its files name; empty if they name none
 
     @property
@@ -56,16 +56,16 @@ class Head(ABC):
     @property
     @abstractmethod
     def parameters(self) -> Sequence[torch.Tensor]:
-        """Return the head's own weights that a step reads, all but an embedding."""
+        """Return the head's own weights that a step reads, without its embedding."""
 
     @property
     def products(self) -> Sequence[Product]:
-        """Return the products that were made by ``target.product``."""
+        """Return the matrix products that ``target.product`` made for the head."""
         return ()
 
     @property
     def reads_own_output(self) -> bool:
-        """Return whether each candidate is a step with all of ``parameters`` and no others."""
+        """Return whether each candidate's step reads all ``parameters`` and no other weights."""
         return False
 
     @property
@@ -102,11 +102,11 @@ class HeadRun(ABC):
     @property
     @abstractmethod
     def length(self) -> int:
-        """Return the number of rows in the cache that were read from the target's states."""
+        """Return the number of cached rows that were computed from the target's states."""
 
     @abstractmethod
     def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Drop the speculative rows, read new rows, and return logits for the first candidate.
+        """Drop the speculative rows, add new ones, and return logits for the first candidate.
 
         Args:
             token_ids: `[rows]`, the tokens *after* those of ``states``; the last one is the text's
@@ -119,18 +119,18 @@ class HeadRun(ABC):
         """Return logits for the next candidate, given the one just chosen, `[1]`."""
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Read speculative nodes of a tree, and return the logits `[num_nodes, vocabulary]`.
+        """Add nodes of a tree as speculative rows; return their logits `[num_nodes, vocabulary]`.
 
-        A node attends to the rows of the text and to its ancestors; its position follows its
-        parent's. It continues from the state of its parent.
+        A node attends to the rows of the text and to its ancestors. It continues from its
+        parent's state, at the position after its parent's.
 
         Args:
             parents: for each node the index of its parent among all nodes since ``begin``; -1 for
-                the text's newest token. A parent was read in an earlier call.
+                the text's newest token. A parent must come from an earlier call.
         """
         del token_ids, parents
         refuse(NO_TREES)
 
     @abstractmethod
     def forget(self, count: int) -> None:
-        """Drop the speculative rows and the last ``count`` rows read from the target's states."""
+        """Drop the speculative rows and the last ``count`` rows of the target's states."""

@@ -1,8 +1,8 @@
-"""Medusa: several small heads that read the target's final state at the last token it has read.
+"""Medusa: several small heads that read the target's final state at its last processed token.
 
 Head h is a chain of residual blocks and an output matrix. It proposes candidate h + 1 after the
-text's newest token, and depends on no other candidate. Files have the names of the authors' code,
-of vLLM, or of text-generation-inference, whose second version uses the target's output matrix.
+text's newest token, and depends on no other candidate. Files name their tensors like the authors'
+code, vLLM or text-generation-inference, whose Medusa v2 uses the target's output matrix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specviz.formats.heads import HeadFacts
 _COPY_AGAIN = "Copy or download it again."
 _OWN_TARGET = "Use a head that was trained for this target."
 _TOKEN_MAP = "token_map"
-_SHARED_OUTPUT = "lm_head.weight"  # of vLLM's form with ``original_lm_head``
+_SHARED_OUTPUT = "lm_head.weight"  # one for all heads: vLLM's ``original_lm_head``
 _BLOCKS = (
     re.compile(r"(?P<prefix>(?:medusa_head\.)?)(?P<head>\d+)\.(?P<block>\d+)\.linear\.weight"),
     re.compile(
@@ -36,7 +36,7 @@ _BLOCKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MedusaSettings:
-    """How the heads read the target's states; the files do not state it."""
+    """Settings that the files do not state."""
 
     place: int = AFTER_NORM
     first_head: int = 0  # the head that proposes the first candidate
@@ -237,18 +237,18 @@ def _output(tensors: HeadTensors, name: str, target: TargetParts) -> torch.Tenso
         return None
     if shape[0] > target.vocabulary:
         raise ModelFileError(
-            f"{name} has {shape[0]} tokens, more than the {target.vocabulary} of {target.name}.",
+            f"{name} has {shape[0]} rows, but {target.name} has only {target.vocabulary} tokens.",
             remedy=_OWN_TARGET,
         )
     return tensors.take(name, shape[0], target.width)
 
 
 def _proposable(tensors: HeadTensors, rows: int | None, target: TargetParts) -> torch.Tensor | None:
-    """Return the target's token ids of the output rows; None if they are all its tokens."""
+    """Return the target's token id of each output row; None if the rows are all its tokens."""
     if _TOKEN_MAP not in tensors:
         if rows is None or rows == target.vocabulary:
             return None
-        return torch.arange(rows, device=target.like.device)  # the other rows pad the target
+        return torch.arange(rows, device=target.like.device)  # the target's other rows are padding
     count = target.vocabulary if rows is None else rows
     kept = tensors.take(_TOKEN_MAP, count).long()
     if not bool(((kept >= 0) & (kept < target.vocabulary)).all()) or len(kept.unique()) < count:

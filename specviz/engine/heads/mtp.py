@@ -1,10 +1,10 @@
 """Multi-token prediction layers (MTP) in the target's own checkpoint.
 
 A layer joins the embedding of the next token with a hidden state, runs one decoder layer of the
-target's family and normalises the result, which the target's output matrix turns into logits. A
-single layer is applied again to its own output for each further candidate. With several layers,
-layer k proposes candidate k + 1 and reads the outputs of layer k - 1. Copies of the target's
-embedding and output matrix in an MTP layer are not read.
+target's family and normalises the result. The target's output matrix turns it into logits. If there
+is only one layer, it runs on its own output for each further candidate. With several layers, layer
+k proposes candidate k + 1 and reads the outputs of layer k - 1. Copies of the target's embedding
+and output matrix in an MTP layer are not loaded.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _FAMILIES = {  # module, prefix of its classes, prefix of its rotary class
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MtpSettings:
-    """Choices that the files of a model do not state; the defaults follow the families' code."""
+    """Settings that a model's files do not state; the defaults follow each family's code."""
 
     embedding_first: bool = True  # in the concatenation; otherwise the hidden state is first
     zero_first_embedding: bool = False  # whether row 0 reads zeros in place of its embedding
-    recycle_after_norm: bool = True  # which output the next step reads
+    recycle_after_norm: bool = True  # whether the next step reads the normalised output
     place: int = AFTER_NORM  # of the hidden states that the first layer reads
     first_position: int = 0  # the rotary position of row 0
-    shift_ids: Literal[0, 1] = 1  # 1: a row has the token after its state's; 0: the same token
+    shift_ids: Literal[0, 1] = 1  # 1: a row embeds the token after its state's; 0: the same token
 
 
 def open_mtp(facts: MtpFacts, target: TargetParts) -> MtpHead:
@@ -150,7 +150,7 @@ class MtpHead(Head):
         cache: Any,
         tree: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run layer ``index`` on rows ``first`` and later, whose keys and values it appends.
+        """Run layer ``index`` on new rows from ``first`` on; append their keys and values.
 
         Args:
             tree: positions `[rows]` and additive mask `[1, 1, rows, first + rows]` of a tree's
@@ -206,7 +206,7 @@ class _MtpRun(HeadRun):
         self._recycled = like.new_empty(0)
         self._step = 0
         self._nodes = OpenNodes()
-        self._node_states = list[torch.Tensor]()  # that each call of ``branch`` adds
+        self._node_states = list[torch.Tensor]()  # of tree nodes, for each call of ``branch``
 
     @property
     def length(self) -> int:
@@ -262,7 +262,7 @@ class _MtpRun(HeadRun):
         self._drop_speculative()
 
     def _recycle(self, token_id: torch.Tensor) -> torch.Tensor:
-        """Run the only layer on its own last output; return the logits."""
+        """Run the only layer on its own previous output; return the logits."""
         row = self.length + self._step - 1
         self._tokens[row] = token_id[0]
         outputs, self._recycled = self._head.read_rows(
@@ -280,7 +280,7 @@ class _MtpRun(HeadRun):
         return self._head.target.output(outputs[-1:]).float()
 
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the tokens that rows embed; without a shift, row 0 has none of its own."""
+        """Return the tokens that rows embed; without a shift, the first token is repeated."""
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]
         earlier = torch.arange(first - 1, last - 1, device=self._tokens.device)
@@ -295,7 +295,7 @@ class _MtpRun(HeadRun):
 
 
 def _causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
-    """Return the mask of rows that follow ``first`` others; None where attention needs none."""
+    """Return the causal mask of rows after ``first`` others; None if none is needed."""
     if len(rows) == 1 or first == 0:
         return None  # without a mask, attention over equally many rows and keys is causal
     total = first + len(rows)
@@ -310,7 +310,7 @@ def _default_settings(facts: MtpFacts) -> MtpSettings:
 
 
 def _layer_config(facts: MtpFacts) -> Any:
-    """Return the configuration with which the family's decoder layer is an MTP layer."""
+    """Return the configuration that the family's decoder layer needs as an MTP layer."""
     from transformers import AutoConfig
 
     given = {key: value for key, value in facts.config.items() if key != "model_type"}
@@ -358,7 +358,7 @@ def _load(facts: MtpFacts, layer: nn.Module, index: int, like: torch.Tensor) -> 
                 f"{_by(empty.shape)}.",
                 remedy=_COPY_AGAIN,
             )
-        # The router adds this bias to scores that differ by less than half precision resolves.
+        # The router adds this bias to scores whose differences half precision cannot represent.
         dtype = torch.float32 if name.endswith("e_score_correction_bias") else like.dtype
         chosen[name] = stored.to(like.device, dtype)
     layer.load_state_dict(chosen, assign=True)

@@ -1,6 +1,6 @@
-"""The multi-token prediction layers (MTP) in the files of a model: find them, read their weights.
+"""Find the multi-token prediction layers (MTP) in a model's files, and load their weights.
 
-``find_mtp`` reads headers only. ``specviz/engine/heads/mtp.py`` runs the layers.
+``find_mtp`` reads only the files' headers. ``specviz/engine/heads/mtp.py`` runs the layers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LAYER_KEYS: dict[MtpLayout, re.Pattern[str]] = {
     "mimo": re.compile(r"model\.mtp_layers\.(\d+)\.(.+)"),
 }
 _SHARED_KEY = re.compile(r"mtp\.(?!layers\.)(.+)")
-_OWN_NAMES: dict[MtpLayout, dict[str, str]] = {  # in files, and in ``MtpLayer``
+_OWN_NAMES: dict[MtpLayout, dict[str, str]] = {  # name in files: name in ``MtpLayer``
     "appended": {
         "enorm": "enorm", "hnorm": "hnorm", "eh_proj": "eh_proj", "shared_head.norm": "post_norm",
     },
@@ -118,7 +118,7 @@ def _numbers(layout: MtpLayout, names: Iterable[str]) -> list[int]:
 
 
 def _own_name(layout: MtpLayout, name: str, number: int) -> str | None:
-    """Return a tensor's name without the prefix of its layer; None if it is another layer's."""
+    """Return a tensor's name without its layer's prefix; None if it is of another layer."""
     if match := _LAYER_KEYS[layout].fullmatch(name):
         return match[2] if int(match[1]) == number else None
     shared = _SHARED_KEY.fullmatch(name) if layout == "mtp" else None
@@ -132,7 +132,7 @@ def _name_in_layer(layout: MtpLayout, own: str) -> str:
 
 
 def _stacked(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the weights with those of the experts stacked, as transformers keeps them."""
+    """Return the weights with the experts' matrices stacked, as transformers expects them."""
     stacked = {name: each for name, each in weights.items() if not _EXPERT.fullmatch(name)}
     experts: dict[str, dict[int, dict[str, torch.Tensor]]] = {}
     for name, each in weights.items():

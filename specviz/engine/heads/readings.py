@@ -1,4 +1,4 @@
-"""The ways to read a head's files: their own settings, and those that files often state wrongly.
+"""Ways to interpret a head's files: settings that files often state wrongly are varied.
 
 Layer ids may be off by one or in reverse order, a norm may be in the wrong place, token ids may be
 unshifted, and the halves of a joined input may be swapped.
@@ -14,7 +14,7 @@ from typing import Any
 from specviz.engine.heads.head import Head
 from specviz.errors import PairError
 
-# By kind, the values to try for each setting besides the head's own.
+# For each kind of head, the settings to vary: both values of switches, then other numbers.
 _SWITCHES: Mapping[str, tuple[str, ...]] = {
     "eagle": ("embedding_first",),
     "eagle3": ("norm_before_residual", "recycle_normed", "embedding_first"),
@@ -31,17 +31,17 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reading:
-    """A head with other settings than its files'; ``changes`` is empty for their own."""
+    """A head, and how its settings differ from those of its files."""
 
     changes: Mapping[str, Any]
     head: Head
 
 
 def readings(head: Head, layers: int) -> list[Reading]:
-    """Return the head's own reading, then the others that its weights allow.
+    """Return the head as its files state it, then all variants that its weights allow.
 
     Args:
-        layers: the target's number of layers.
+        layers: The target's number of layers.
     """
     own = head.settings
     options = {name: list(values) for name, values in _options(head, layers)}
@@ -53,13 +53,13 @@ def readings(head: Head, layers: int) -> list[Reading]:
             continue
         try:
             found.append(Reading(changes=changes, head=head.with_settings(replace(own, **changes))))
-        except PairError:  # the head has no weights for it
+        except PairError:  # the head lacks the weights
             continue
     return found
 
 
 def _options(head: Head, layers: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield each setting that may be wrong with its possible values, the own value first."""
+    """Yield each setting that may be wrong with its possible values, the head's own first."""
     own = head.settings
     if hasattr(own, "places") and min(own.places) >= 0:
         moved = [tuple(each + by for each in own.places) for by in (0, 1, -1)]

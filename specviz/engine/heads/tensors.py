@@ -22,7 +22,7 @@ _PLAIN_NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 class HeadTensors:
     """A head's tensors by name. ``take`` removes a tensor, so that ``finish`` finds unknown ones.
 
-    Tensors of numbers get the dtype of ``like``; all move to its device.
+    Floating-point tensors get the dtype of ``like``; all move to its device.
     """
 
     def __init__(self, tensors: dict[str, torch.Tensor], folder: str, like: torch.Tensor) -> None:
@@ -68,7 +68,7 @@ class HeadTensors:
     def finish(self, harmless: Iterable[str] = ()) -> None:
         """Raise ModelFileError if tensors are left, except ``harmless`` ones.
 
-        ``harmless``: names, or the ends of names.
+        ``harmless``: names, or endings of names, of tensors that may be left.
         """
         endings = tuple(harmless)
         if left := sorted(name for name in self._tensors if not name.endswith(endings)):
@@ -83,7 +83,8 @@ def read_head_tensors(facts: HeadFacts, like: torch.Tensor) -> tuple[HeadTensors
     """Read all tensors of a head's folder, and return them with notices.
 
     Raises:
-        ModelFileError: A file is damaged or needs code to be read, or a weight is not finite.
+        ModelFileError: A file is damaged or holds more than tensors, or a weight is quantised or
+            not finite.
     """
     tensors: dict[str, torch.Tensor] = {}
     notices = []
@@ -111,12 +112,12 @@ def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        culprit = f"{path.name} contains more than tensors, which can run code."
+        culprit = f"{path.name} contains more than tensors, and loading it could run code."
         raise ModelFileError(culprit, remedy=_USE_SAFETENSORS) from None
     except (RuntimeError, EOFError, ValueError, KeyError):
         raise _damaged(path) from None
     except OSError as error:
-        if error.errno == errno.EINVAL:  # a position before the start of a truncated file
+        if error.errno == errno.EINVAL:  # a truncated file makes the reader seek before its start
             raise _damaged(path) from None
         raise ModelFileError.unreadable(path, error) from None
     named = isinstance(found, dict) and all(isinstance(name, str) for name in found)

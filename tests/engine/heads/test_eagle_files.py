@@ -43,7 +43,7 @@ class TestSettings:
         head = opened(write_eagle3(tmp_path, layout="specforge", eagle_config=nested))
         assert head.states.places == (1, 3, 4)
         assert head.notices == (
-            "The head's layers 1, 3, 4 are read as layer inputs, as in vLLM; SGLang reads them as "
+            "The head's layers 1, 3, 4 are taken as layer inputs, as in vLLM; SGLang takes them as "
             "layer outputs.",
         )
 
@@ -217,7 +217,7 @@ _BAD_TENSORS: dict[str, tuple[Change, str]] = {
     ),
     "d2t beyond": (_beyond, "d2t contains tokens outside 0 to 127"),
     "d2t twice": (_twice, "d2t contains a token twice"),
-    "d2t of numbers": (_set("d2t", torch.zeros(DRAFT_VOCABULARY)), "d2t contains no whole"),
+    "d2t of numbers": (_set("d2t", torch.zeros(DRAFT_VOCABULARY)), "d2t does not contain integers"),
     "maps": (_contradict, "d2t and t2d contradict each other"),
     "rows": (_set("lm_head.weight", torch.zeros(41, WIDTH)), "has 41 rows, but"),
     "no map": (
@@ -225,18 +225,18 @@ _BAD_TENSORS: dict[str, tuple[Change, str]] = {
         "has 40 rows instead of 128",
     ),
     "target's width": (_set("fc.weight", torch.zeros(WIDTH, 100)), "no multiple of the width 32"),
-    "joined states": (_set("fc.weight", torch.zeros(WIDTH, 2 * WIDTH)), "join 2 states"),
+    "joined states": (_set("fc.weight", torch.zeros(WIDTH, 2 * WIDTH)), "are for 2 hidden states"),
 }
 _BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "size": ({"hidden_size": "32"}, "hidden_size in the head's config.json"),
     "groups": ({"num_key_value_heads": 3}, "num_key_value_heads in the head's config.json"),
     "rope": ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "RoPE scaling dynamic"),
     "llama3": ({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}}, "rope_scaling in"),
-    "part": ({"partial_rotary_factor": 0.5}, "rotates a part"),
+    "part": ({"partial_rotary_factor": 0.5}, "rotates only a part"),
     "activation": ({"hidden_act": "gelu"}, "activation gelu"),
     "scale": ({"logit_scale": "big"}, "logit_scale in"),
     "two norms": ({"norm_before_fc": True, "fc_norm": True}, "both norm_before_fc and fc_norm"),
-    "vocabulary": ({"vocab_size": 129}, "made for 129 tokens"),
+    "vocabulary": ({"vocab_size": 129}, "a vocabulary of 129 tokens"),
     "target": ({"target_hidden_size": 64}, "a target of width 64"),
     "negative": ({"eagle_aux_hidden_state_layer_ids": [2, 4, -1]}, "states the layer -1"),
 }
