@@ -103,7 +103,7 @@ def test_quantised_weights_are_those_that_were_written(tmp_path: Path, kind: str
     target: Any = pair.target
     read = target.model.layers[1].mlp.down_proj.weight.numpy()
     np.testing.assert_array_equal(read, expected)
-    assert re.search(r"dequantised: .* reads \d+\.\d+ times as much", " ".join(pair.notices))
+    assert re.search(r"dequantised: .* reads \d+\.\d+ times as many bytes", " ".join(pair.notices))
     assert kind in " ".join(pair.notices)
 
 

@@ -120,7 +120,7 @@ def test_a_pair_on_a_gpu_loads_without_lanes_with_a_notice(
     assert pair.lanes is None
     assert pair.info.target.step == "lean"
     assert pair.notices[-1].startswith(
-        "Rounds are driven step by step, without CUDA graphs: its stages"
+        "The host runs rounds step by step, without CUDA graphs: its stages"
     )
     assert isinstance(speculate(pair, PROMPT, config()), Speculation)
 

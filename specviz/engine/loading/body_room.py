@@ -40,7 +40,7 @@ def _shape(side: Side) -> ModelShape | None:
         shape = shape_of_model(skeleton_of(side.config))
     if shape is None or not side.packed_as:
         return shape
-    if side.packed:  # a body would be float32
+    if side.packed:  # enlarged to a body, the model would be float32
         return replace(shape, quantised=(side.source.packed_bytes() / side.own_parameters, None))
     each = packed_bytes(side.quantise.upper(), LANES, SHORT) / (LANES * SHORT)
     return replace(shape, quantised=(each, each))

@@ -1,7 +1,8 @@
 """Check whether two models can work together and with which step implementation.
 
-Tokenizers are compared token by token. A probe checks that the lean step gives the logits of the
-model's own forward pass; ``rollback.py`` checks that each model can roll its cache back.
+Tokenizers are compared token by token. A probe checks that the lean step, specviz's own forward
+pass, gives the same logits as the model's. ``rollback.py`` checks that each model can roll its
+cache back.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def _widest(model: Model) -> bool:
 def take_step_weights(
     models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return the step weights of ``models``, all lean or all for the library, and notices."""
+    """Return step weights, all for the lean step or all for the library's, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -255,7 +256,7 @@ def _agrees(step: Step, model: Model, vocabulary: int) -> bool:
 
 
 def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor:
-    """Return the logits of ``_walk`` without the lean step."""
+    """Return the logits that ``_walk`` should give, computed without the lean step."""
     if isinstance(model, PlainLlamaForCausalLM):
         text, other = ids[:10], torch.cat((ids[:8], ids[10:12]))
         before, after = (fresh_logits(model, each, vocabulary) for each in (text, other))
@@ -281,10 +282,11 @@ def same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bo
 
 @torch.inference_mode()
 def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
-    """Return whether two layers of a packed model give the library's hidden state.
+    """Return whether the first two layers give the library's hidden state in the lean step.
 
-    The comparison is strict, because products are exact here. It covers what the lean step does
-    itself: norms, positions and attention.
+    The model is packed: its weights are quantised. Here its products are computed without
+    rounding activations, so the tolerance is that of float32. The comparison covers what the lean
+    step does itself: norms, positions and attention.
     """
     layers = min(2, len(weights.layers))
     ids = probe_ids(model, vocabulary, _WALK_TOKENS)
@@ -314,10 +316,10 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 
 
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the tolerance: a share, by dtype, of the largest distance of a logit from the mean.
+    """Return the largest difference from ``reference`` at which logits count as equal.
 
-    Like softmax, this distance ignores an offset that all logits share. Equal logits may still
-    differ by the rounding of their sums.
+    It is a share, by dtype, of the largest distance of a logit from its row's mean, which, like
+    softmax, ignores an offset of all logits. A small term allows for rounding in float32.
     """
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     rounding = 8 * torch.finfo(torch.float32).eps * reference.abs().max()

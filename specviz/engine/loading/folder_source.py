@@ -71,14 +71,17 @@ class FolderSource(Source):
         if config.model_type not in TEXT_WEIGHTS:
             return config
         if getattr(config, "quantization_config", None) is not None:
-            raise PairError(  # the text model's configuration does not say how they are quantised
-                f"The weights of {self.name} are quantised, and it also reads images.",
+            raise PairError(  # the text model's configuration does not state the quantisation
+                f"{self.name} is quantised and also reads images, which is not supported.",
                 remedy="Choose the model without quantisation, or as a GGUF file.",
             )
         return config.get_text_config()
 
     def read_tokenizer(self) -> Any:
-        """Read the tokenizer; without its files, transformers would create an empty one."""
+        """Read the tokenizer.
+
+        Without its files, transformers would create an empty one, so this raises PairError.
+        """
         if not any(any(self.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
             raise PairError(
                 f"{self.name} has no tokenizer files.",

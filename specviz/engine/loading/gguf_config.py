@@ -32,7 +32,7 @@ _OTHER_SIZES = {  # for families whose configurations use other names
 }  # fmt: skip
 _LOW, _HIGH = 1.0, 4.0  # frequency factors of Llama 3's RoPE scaling
 _TOLERANCE = 1e-3
-_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # every sixth layer has full attention; layers of the 27B model
+_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # each sixth layer has full attention; the 27B model's layers
 
 
 def config_of(headers: Sequence[GgufHeader], rope_factors: Sequence[float]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _ROPE_FACTORS = "rope_freqs.weight"
 _OUTER = ("token_embd.weight", "output.weight")
-_SMALL = 0.01  # share of a file's bytes that deserves no notice
+_SMALL = 0.01  # dequantising less than this share of a file's bytes gives no notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class GgufSource(Source):
         return (
             f"{which} of {self.name} are dequantised: {SIZE.shown(before)} in {kinds} become "
             f"{SIZE.shown(after)} in {type_name(dtype)}, so a step reads "
-            f"{times(after / before)} as much{' of them' if packed else ''}.",
+            f"{times(after / before)} as many bytes{' for them' if packed else ''}.",
         )
 
 

@@ -1,7 +1,8 @@
 """Write a model's vocabulary into a GGUF file, from another GGUF file or from ``tokenizer.json``.
 
-A GGUF file names its pre-tokenizer, and ``tokenizer.json`` contains it. The name is found by
-splitting a text of difficult words: the pre-tokenizer must split it as the model's own does.
+A GGUF file only names its pre-tokenizer, while ``tokenizer.json`` contains the rules. To find the
+name, each known pre-tokenizer splits a probe text of difficult words; the one that splits it as
+the model's own pre-tokenizer does is chosen.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from specviz.formats.token_bytes import (
 )
 
 AddTokens = Callable[[Any, int], None]
-"""Adds a vocabulary to a GGUF writer, for an embedding with this number of rows."""
+"""Adds a vocabulary to a GGUF writer, padded to the given number of embedding rows."""
 
 _PREFIX = "tokenizer."
 _PROBE = (
@@ -37,11 +38,13 @@ _PROBE = (
     "#tag http://a.b/c?d=e ... !?«» 日本語です中文字符 12中3 ひらがな 한국어 русский हिन्दी ไทย "
     "e\u0301 a\u0308b \u00a0\u3000 \u200b 😀👩‍👩‍👧 !Hello ^a |b ~c +1 =d `e <f >g \n \n end"
 )
-_GIVE_GGUF = "Give the target as a GGUF file, whose vocabulary is copied."
+_GIVE_GGUF = "Give the target as a GGUF file; its vocabulary can be copied."
 
 
 def vocabulary_of(source: Path) -> AddTokens:
-    """Return what adds the vocabulary of a GGUF file, or of a folder with a ``tokenizer.json``.
+    """Return a function that adds the vocabulary of a GGUF file or a folder to a GGUF writer.
+
+    A folder needs a ``tokenizer.json``.
 
     Raises:
         ModelFileError: The vocabulary is missing, damaged, or of a kind that is not supported.
@@ -152,7 +155,7 @@ def _named(folder: Path) -> dict[str, str]:
 def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> str:
     """Return the GGUF name of the pre-tokenizer that splits the probe as the model's own does.
 
-    Of several, one with the same default for BOS comes first.
+    If several match, one with the same default for BOS is preferred.
     """
     own: Any = Tokenizer.from_file(str(folder / "tokenizer.json")).pre_tokenizer
     pieces = _pieces(own)
@@ -162,7 +165,7 @@ def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> s
         if rules.ignores_merges == whole_words and _pieces(splitter_of(rules)) == pieces:
             return name
     raise ModelFileError(
-        f"The tokenizer of {folder.name} splits texts in a way that has no GGUF name here.",
+        f"The tokenizer of {folder.name} splits texts like none of the known GGUF pre-tokenizers.",
         remedy=_GIVE_GGUF,
     )
 

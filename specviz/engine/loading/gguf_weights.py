@@ -1,7 +1,7 @@
 """Read and dequantise the weights of a GGUF file for a transformers model.
 
 Every tensor of the file must match a weight of the model in name and shape, and no weight may be
-missing. So a file of an unknown variant raises an error and never gives wrong logits.
+missing. So a file of an unknown model variant raises an error instead of giving wrong logits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.errors import PairError
 from specviz.formats.gguf_header import GgufHeader, GgufTensor
 from specviz.kernels.packed_types import can_pack
 
-_IGNORED = frozenset({"rope_freqs.weight"})  # read into the configuration
+_IGNORED = frozenset({"rope_freqs.weight"})  # used for the configuration instead
 _ARCHITECTURES = {"gemma3_text": "gemma3"}
 _TRANSPOSED = ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight")
 
@@ -87,7 +87,7 @@ def read_weights(
 
 
 def stays_packed(tensor: GgufTensor) -> bool:
-    """Return whether the kernels can multiply with a matrix as it is in the file."""
+    """Return whether the kernels can multiply with a matrix as the file quantises it."""
     shape = tensor.shape
     return len(shape) == 2 and can_pack(tensor.kind, shape[0], shape[1])
 
@@ -135,7 +135,7 @@ def _refusal(header: GgufHeader, what: str) -> PairError:
 
 
 def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """Return the values as before llama.cpp's converter changed them."""
+    """Undo the changes that llama.cpp's converter made to a tensor."""
     family = config.model_type
     if family == "llama" and ".attn_q." in name:
         return _halves(values, config.num_attention_heads)
@@ -149,6 +149,6 @@ def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 
 def _halves(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows: RoPE pairs rows half a head apart in transformers, neighbours in llama.cpp."""
+    """Reorder rows: RoPE pairs neighbours in llama.cpp, rows half a head apart in transformers."""
     pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)

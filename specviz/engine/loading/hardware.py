@@ -116,13 +116,13 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return ``measure_bandwidth`` for the current threads, measured once per process."""
+    """Return the bandwidth with the current threads, measured once per process."""
     return _bandwidth(device, torch.get_num_threads())
 
 
 @functools.cache
 def _bandwidth(device: torch.device, threads: int) -> float:
-    del threads  # torch uses them
+    del threads  # only a cache key: torch already uses this number
     return measure_bandwidth(device)
 
 

@@ -1,4 +1,4 @@
-"""Load a pair's head, whose target is loaded already."""
+"""Load a pair's drafting head after its target."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from specviz.record.trace import ModelInfo
 _BESIDE_QUANTISED = "q8_0"  # the type of a head's weights if its target's are quantised
 _SAME_PRECISION = (
     "The weights of {name} are quantised to {kind}, because its target's are quantised, too. "
-    "Weights of the draft (--draft-weights) can be float instead."
+    "To keep them in float, set Weights of the draft (--draft-weights) to float."
 )
 
 
@@ -105,8 +105,8 @@ def add_head(
 def _type_of_weights(pair: Pair, spec: PairSpec) -> str:
     """Return the type to quantise a head's matrices to; empty to leave them as stored.
 
-    By default they are quantised if those of the target are: a head in float32 would read about as
-    many bytes as several layers of its target.
+    By default, they are quantised if the target's weights are: in float32, a step of the head would
+    read about as many bytes as several quantised layers of the target.
     """
     if spec.draft_weights == "auto":
         return _BESIDE_QUANTISED if is_packed(pair.target) else ""
@@ -146,7 +146,7 @@ def _change(pair: Pair, original: Head, quantised: Head, kind: str) -> str:
 
 
 def _count(head: Head) -> int:
-    """Return the number of the head's weights, however many bytes they take."""
+    """Return the head's number of parameters, which quantisation does not change."""
     packed = [each for each in head.products if isinstance(each, PackedProduct)]
     more = sum(each.columns * each.width - each.weight.numel() for each in packed)
     return sum(each.numel() for each in head.parameters) + more
@@ -171,10 +171,10 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return what a head uses of the target; the columns that a body adds are cut off.
+    """Return what a head uses of the target, without the columns that a body adds.
 
     Args:
-        config: the target's configuration without a body.
+        config: the configuration of the target at its own size.
     """
     config = config.get_text_config()
     width = int(config.hidden_size)

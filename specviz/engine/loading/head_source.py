@@ -31,19 +31,19 @@ class HeadSource:
         return sum(file.file_size or 0 for file in files if file.will_download)
 
     def fetch(self, on_progress: ProgressCallback) -> HeadFacts:
-        """Download the weights if necessary, and return what the files say."""
+        """Download the weights if necessary, and return the head's facts."""
         if missing := self.bytes_to_fetch(on_progress):
             assert self.hub_id is not None
             hub.fetch_weights(self.hub_id, self.folder.name, missing, on_progress, _WEIGHTS)
         return self.facts()
 
     def identifying_files(self) -> tuple[Path, ...]:
-        """Return the files that the head is read from."""
+        """Return the files from which the head is loaded."""
         others = (self.folder / name for name in _OTHER_FILES)
         return (*self.facts().weights, *(each for each in others if each.is_file()))
 
     def facts(self) -> HeadFacts:
-        """Return what the files say.
+        """Return the facts about the head that its files state.
 
         Raises:
             PairError: There is no head in the folder, or its files are damaged.
@@ -63,6 +63,8 @@ def open_head_source(place: str, name: str, on_progress: ProgressCallback) -> He
     if os.path.isdir(folder):
         return HeadSource(name=name, folder=Path(folder))
     if is_address(place) or os.path.exists(folder):
-        raise PairError(f"{name} is not a head's folder.", remedy="Give a folder or a Hub id.")
+        raise PairError(
+            f"{name} is not the folder of a drafting head.", remedy="Give a folder or a Hub id."
+        )
     refuse_missing_path(place, name)
     return HeadSource(name=name, folder=hub.fetch_small_files(place, on_progress), hub_id=place)

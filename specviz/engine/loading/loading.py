@@ -1,8 +1,8 @@
-"""Load a pair: open it, download and read its weights, enlarge its models and check them.
+"""Load a pair: open it, load and check its models, and enlarge or quantise them on request.
 
-Probes check that each model rolls its cache back (``rollback.py``) and that the lean step gives the
-logits of the model's own forward pass (``compatibility.py``). Every user error raises a one-line
-``SpecvizError``.
+Probes check that each model can roll its cache back (``rollback.py``), and that the lean step,
+specviz's own forward pass, gives the same logits as the model's (``compatibility.py``). Every user
+error raises a one-line ``SpecvizError``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         candidates = (
             [spec.threads] if spec.threads else hardware.thread_candidates(_largest(opened))
         )
-        if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
+        if opened.device.type == "cpu":  # the probes must not wait for threads that are busy
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, spec.device, on_progress)
         _check_models(opened, models, on_progress)
@@ -110,7 +110,7 @@ def _largest(opened: OpenPair) -> int:
 
 
 def _require_room(opened: OpenPair) -> None:
-    """Raise DeviceError for bodies that do not fit, before allocating memory."""
+    """Raise DeviceError if a body (simulated size) does not fit, before allocating memory."""
     free = hardware.free_memory(opened.device)
     needed = memory_margin(sum(side.needed_bytes(opened.dtype) for side in opened.sides))
     if free is None or needed <= free:
@@ -242,9 +242,10 @@ def _step_weights(
 
 
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
-    """Prepare rounds on the device if they are requested, or by default on a GPU.
+    """Prepare rounds that run on the device, on a GPU as CUDA graphs.
 
-    If the pair cannot run such rounds, return a notice; if they are requested, raise PairError.
+    They are prepared on request, and with ``auto`` where CUDA graphs are available. If the pair
+    cannot run them, raise PairError if they were requested; otherwise return a notice.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
@@ -252,7 +253,7 @@ def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[s
     reason = add_lanes(pair)
     if reason and asked == GRAPHED:
         raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
-    return (f"Rounds are driven step by step, without CUDA graphs: {reason}.",) if reason else ()
+    return (f"The host runs rounds step by step, without CUDA graphs: {reason}.",) if reason else ()
 
 
 def _assemble(

@@ -67,7 +67,7 @@ class Side:
 
     @property
     def packed_as(self) -> str:
-        """Return how the weights are packed, a part of the model's identity; empty if plain."""
+        """Return "stored" or the type the weights are quantised to; empty if they stay float."""
         return "stored" if self.packed else self.quantise
 
     def needed_bytes(self, dtype: torch.dtype) -> int:
@@ -104,7 +104,7 @@ class OpenPair:
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Find both models and check, without their weights, that their tokens match."""
+    """Find the pair's models; check without loading weights that their tokens match."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
@@ -137,12 +137,12 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
 
 
 def needs_transformers(spec: PairSpec) -> bool:
-    """Return whether the pair must be read by transformers, which takes seconds to import."""
+    """Return whether loading the pair needs transformers, which takes seconds to import."""
     return not sources.choose(spec).plain
 
 
 def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
-    """Silence the libraries that read the pair."""
+    """Silence the output of the libraries that load the pair."""
     return quiet_libraries() if needs_transformers(spec) else nullcontext()
 
 

@@ -1,4 +1,4 @@
-"""An embedded pair's models, read without transformers (``plain_llama.py``)."""
+"""The models of an embedded pair, loaded without transformers (``plain_llama.py``)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PlainSource(FolderSource):
 
 
 def is_plain(folder: Path) -> bool:
-    """Return whether a folder has all that ``PlainSource`` reads, and a model without extras."""
+    """Return whether ``PlainSource`` can load a folder: its files and settings are supported."""
     try:
         config, _ = (read_object(folder / name) for name in ("config.json", _TOKENIZER_CONFIG))
     except ValueError:

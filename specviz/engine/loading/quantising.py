@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def quantise_models(
     opened: OpenPair, models: dict[str, Model], on_progress: ProgressCallback
 ) -> tuple[str, ...]:
-    """Quantise the models for which that is requested; return notices with the differences."""
+    """Quantise models on request; return notices about the effect on their distributions."""
     sides = [side for side in opened.sides if side.quantise]
     if not sides:
         return ()
@@ -38,7 +38,7 @@ def quantise_models(
 
 def no_kernels(role: str) -> PairError:
     return PairError(
-        "Products with quantised weights do not work on this machine.",
+        "Matrix products with quantised weights do not work on this machine.",
         remedy=f"Use --{role}-weights auto.",
     )
 
@@ -69,7 +69,10 @@ def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
 
 @torch.inference_mode()
 def _logits(opened: OpenPair, side: Side, model: Model) -> torch.Tensor:
-    """Return logits after each token of a preset prompt, which both models read alike."""
+    """Return logits after each token of a preset prompt.
+
+    Both models get the same tokens unless their tokenizers differ.
+    """
     reader = side if opened.shared else opened.sides[0]
     size = opened.vocabulary_of(side.role)
     ids = [each for each in reader.tokenizer.encode(read_presets()[0].text) if each < size]

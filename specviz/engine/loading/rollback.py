@@ -62,7 +62,7 @@ def _roll(
 ) -> tuple[torch.Tensor, int]:
     """Feed ``ids`` in two passes, forget 3 tokens of the second, and feed ``others`` in two passes.
 
-    A recurrent step restores the snapshot after 2 tokens, and reads the third token again.
+    A recurrent step restores its snapshot after 2 tokens, and feeds the third token again.
     """
     step = library_step(model, vocabulary)
     step.feed(ids[:2], 0)

@@ -42,7 +42,7 @@ class Chosen:
     draft: str | None
     target_name: str
     draft_name: str | None
-    plain: bool = False  # whether the models are read without transformers
+    plain: bool = False  # whether the models are loaded without transformers
 
 
 def choose(spec: PairSpec) -> Chosen:
@@ -145,7 +145,7 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
         return open_gguf(Path(path), name)
     if is_address(place):
         raise PairError(
-            f"{shortened(place)} is an address; this command loads its models here.",
+            f"{shortened(place)} is an address; this command loads models on this machine.",
             remedy="Name a model folder, a GGUF file or a Hub id, or watch the server with "
             "`python -m specviz attach`.",
         )
@@ -158,7 +158,7 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
 def _refuse_head(folder: Path, name: str) -> None:
     try:
         kind = head_kind(folder)
-    except (ModelFileError, OSError):  # reading the configuration says what is wrong
+    except (ModelFileError, OSError):  # reading the configuration will raise a clear error
         return
     if kind:
         raise PairError(
@@ -168,7 +168,7 @@ def _refuse_head(folder: Path, name: str) -> None:
 
 
 def refuse_missing_path(place: str, name: str) -> None:
-    """Raise PairError for the path of nothing; other names may be Hub ids."""
+    """Raise PairError for an empty name or a path, neither of which can be a Hub id."""
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder or file {name!r} does not exist.",
