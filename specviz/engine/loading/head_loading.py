@@ -35,7 +35,7 @@ from specviz.record.trace import ModelInfo
 _BESIDE_QUANTISED = "q8_0"  # the type of a head's weights if its target's are quantised
 _SAME_PRECISION = (
     "The weights of {name} are quantised to {kind}, because its target's are quantised, too. "
-    "To keep them in float, set Weights of the draft (--draft-weights) to float."
+    "To keep them in floating point, set Weights of the draft (--draft-weights float)."
 )
 
 

@@ -26,7 +26,7 @@ from specviz.kernels.threads import run_in_parallel
 class CompiledWeights:
     """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
 
-    The address of a packed matrix is that of its table.
+    For a packed (quantised) matrix, it is the address of the table in its ``PackedProduct``.
     """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
@@ -46,7 +46,7 @@ class CompiledWeights:
         outer: Iterable[torch.Tensor | int | None],
         **shape: Any,
     ) -> CompiledWeights | None:
-        """Return shape and addresses; None if the kernels cannot read the weights or run here."""
+        """Return shape and addresses; None if kernels cannot read the weights or cannot run."""
         rows, ends = list(layers), list(outer)
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
         present = [each for each in tensors if isinstance(each, torch.Tensor)]
@@ -68,8 +68,8 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
-# The positions of new tokens: the numbers of text tokens and of nodes before the first new token,
-# and the depth and the path of each new token.
+# The positions of new tokens: how many text tokens and how many nodes come before the first new
+# token, then the depth and the path of each new token.
 _Positions: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
 
 

@@ -18,18 +18,18 @@ from itertools import groupby
 
 from specviz.engine.model.shared_tokens import SharedTokens, TokenVocabulary
 
-# A word is cut after so many target tokens: without spaces, the whole text would be one word.
+# A word ends after this many target tokens: without spaces, the whole text would be one word.
 _LONGEST_WORD = 32
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Target tokens that were read together, and the state to restore when they are forgotten."""
+    """Target tokens that were translated together, and the state to restore to forget them."""
 
     tokens: tuple[int, ...]
     kept: int  # number of draft tokens that the segment left unchanged
     replaced: tuple[int, ...]  # draft tokens that the segment replaced
-    word: tuple[int, int]  # ``_word`` before this segment: index of a segment, of a draft token
+    word: tuple[int, int]  # ``_word`` before this segment: (segment index, draft token index)
 
 
 class DraftReading:

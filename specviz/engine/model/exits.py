@@ -19,8 +19,8 @@ def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Mis
     """Return the numbers of layers after which an exit is possible and useful.
 
     Args:
-        output_matrices: the matrices by which the last layer writes to the residual stream; if all
-            are zero, an exit is useless.
+        output_matrices: the matrices by which the last layer writes to the residual stream. If all
+            are zero, the last layer adds nothing, so an exit before it is useless.
     """
     if all_layers == 1:
         return Missing(

@@ -37,7 +37,7 @@ def _finish(
     ROWS: tl.constexpr, HEADS: tl.constexpr, KEY_HEADS: tl.constexpr, WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):  # fmt: skip
-    """Write the attention of a head; its last program adds up all chunks, in their order."""
+    """Combine a key head's chunks, in order, in its last program, which writes the result."""
     query, wide = tl.arange(0, PADDED), tl.arange(0, WIDTH)
     GROUP: tl.constexpr = HEADS // KEY_HEADS
     last = chunks <= 1
@@ -86,7 +86,7 @@ def attend_few(
 ):  # fmt: skip
     """Write new keys and values to the cache, and attend to it, for few queries per key head.
 
-    A program holds ``CHUNK`` cache rows of one key head. The last one also has the new rows.
+    A program holds ``CHUNK`` cache rows of one key head. The last program also has the new rows.
     """
     start_next(CHAINED)
     head, chunk = tl.program_id(0), tl.program_id(1)

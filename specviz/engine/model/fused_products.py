@@ -6,8 +6,8 @@ attention with rotation and cache update (``fused_attention.py``); three more pr
 part of the products: the kernel that writes a row also writes the row times the norm's weights and
 sums of squares, and the product that reads the row divides by the root of their mean.
 
-Products and attention have two kernels each: one for few rows, without matrix units, and one for
-more, which pads them to 16 for the matrix units.
+Products and attention have two kernels each: one for few rows, without matrix units (tensor
+cores), and one for more rows, which pads them to 16 for the matrix units.
 
 With ``CHAINED``, the next kernel may start while this one runs (programmatic dependent launch). It
 loads what this kernel does not write, such as its first weights, and then waits.
@@ -56,7 +56,7 @@ def embed(
 
 @triton.jit
 def _weight_rows(tile, count, WIDE: tl.constexpr, GATED: tl.constexpr):
-    """Return the rows of the weights in a tile: with GATED, half of them from the second half."""
+    """Return a tile's rows of the weights; with GATED, half of them are gate rows, half up rows."""
     line = tl.arange(0, WIDE)
     if GATED:
         HALF: tl.constexpr = WIDE // 2
@@ -111,7 +111,7 @@ def _write(
 ):  # fmt: skip
     """Complete a tile `[WIDE, PADDED]` of products and write it.
 
-    NORMED: the rows were the inputs of a norm, times its weights. GATED: write silu(gate) * up.
+    NORMED: divide by the root mean square of the norm's inputs. GATED: write silu(gate) * up.
     ADDED: add the products to ``stream``, in place. Otherwise write to ``out`` `[ROWS, count]`.
     """
     row, column = tl.arange(0, PADDED), _columns(tile, WIDE, GATED)

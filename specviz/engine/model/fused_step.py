@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _FEW = 2  # rows that are multiplied without matrix units
 _MOST_QUERIES = 64  # rows times query heads per key head
-_FEW_QUERIES = 4  # rows times query heads, for attention without matrix units
-_FEW_VALUES = 1 << 14  # of keys, per program of attention without matrix units
-_SPLIT = 4  # programs that share a tile at most
+_FEW_QUERIES = 4  # the same, up to which attention uses no matrix units
+_FEW_VALUES = 1 << 14  # values of keys per program of attention without matrix units
+_SPLIT = 4  # the most programs that share a tile
 _LEAST_SPLIT = 512  # values of a row per program, if several programs share a tile
 _ENDLESS = 1 << 30  # the window of a layer without one
 
@@ -66,7 +66,7 @@ def has_triton() -> bool:
 
 
 class FusedStep(StaticStep):
-    """A static step with kernels for few tokens; longer passes are those of ``StaticStep``."""
+    """A static step with kernels for few tokens; longer passes run as in ``StaticStep``."""
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
         super().__init__(weights, vocabulary, rows)
@@ -147,10 +147,10 @@ class FusedStep(StaticStep):
         gated: bool = False,
         skip: int = 0,
     ) -> None:
-        """Multiply ``count`` rows without the first ``skip``.
+        """Multiply the first ``count`` rows, except the first ``skip``, by a matrix.
 
-        The result is written to ``out``, or added to the stream, which the norm ``added`` reads
-        next.
+        Write the result to ``out``, or add it to the residual stream. The norm ``added`` is the
+        one that reads the stream next.
         """
         few, squares = count <= _FEW, self._squares_of(count)[skip:]
         tile = _FEW_TILE if few else _MANY_TILE

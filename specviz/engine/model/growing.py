@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ProgressCallback = Callable[[int, int], None]  # bytes written, total bytes; an exception cancels
 
-_PATTERN = 262_139  # values; a prime, so that the rows of a matrix differ
+_PATTERN = 262_139  # values that a filling repeats; a prime, so that a matrix's rows differ
 _BETWEEN_REPORTS = 1 << 25  # bytes
 _NORMS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight")
 _HEAD_NORMS = ("q_norm.weight", "k_norm.weight")

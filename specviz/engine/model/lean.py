@@ -1,4 +1,4 @@
-"""The lean step: Llama-shaped models without the Python overhead of transformers.
+"""The lean step: a forward pass of Llama-shaped models without transformers' Python overhead.
 
 On a CPU, a feed of a few tokens is one call of compiled code (``compiled_step.py``). Longer feeds
 and other devices use torch. Caches are allocated once, and rollback only sets a length. The loader
@@ -70,7 +70,7 @@ class LeanStep(Step):
         self._length = 0
         self._nodes = OpenNodes()
         self._exits: list[LeanStep] = []
-        self._states, self._keeps_all = FINAL, False  # hidden states, and whether of all tokens
+        self._states, self._keeps_all = FINAL, False  # which to keep, and whether of all tokens
         self._places = np.array(FINAL.places)
         self._hidden: torch.Tensor | None = None
         self._keys, self._values = caches or _empty_caches(weights, capacity)
@@ -183,7 +183,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return of how many of the last tokens a feed of ``count`` keeps hidden states."""
+        """Return the number of last tokens whose hidden states a feed of ``count`` keeps."""
         return count if self._keeps_all else max(1, num_logits)
 
     def _span(self, count: int) -> _Span:
@@ -237,10 +237,10 @@ def rotated(
     """Return queries and keys `[text, head, token, width]`, normed and rotated.
 
     Args:
-        layer: Of a lean step or a head; its norms are optional.
+        layer: A layer of a lean step or a drafting head; its norms are optional.
         rows: Queries, keys and values.
         heads: The numbers of queries and keys.
-        cos, sin: Of the tokens' positions, as in ``rotary_table``.
+        cos, sin: The rows of ``rotary_table`` for the tokens' positions.
     """
     turned = rows.narrow(1, 0, sum(heads))
     if layer.query_norm is not None and layer.key_norm is not None:
@@ -263,7 +263,7 @@ def _first_seen(window: int | None, begin: int) -> int:
 
 
 def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
-    """Return what a layer's feed-forward adds; ``layer`` of a lean step or a head."""
+    """Return what the feed-forward of a lean step's or a head's layer adds to the stream."""
     gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
     return layer.down(F.silu(gate) * up)
 

@@ -36,7 +36,7 @@ _NO_DEVICE = Missing("Quantised weights cannot run on the device", "Use `--dtype
 
 
 class Norm:
-    """RMSNorm; in float32, with half as many kernel calls as in transformers.
+    """RMSNorm, in float32 with half as many kernel calls as in transformers.
 
     One call computes |x|; ``hypot`` then adds epsilon: sqrt(|x|^2 + width * eps). In half
     precision, values are rounded in the same order as in transformers.
@@ -91,13 +91,13 @@ class LeanWeights(StepWeights):
 
     @property
     def embedding(self) -> torch.Tensor:
-        """Return the embedding of plain weights."""
-        assert isinstance(self.table, torch.Tensor), "rounds on the device need plain weights"
+        """Return the embedding matrix, which must not be quantised."""
+        assert isinstance(self.table, torch.Tensor), "rounds on the device need unquantised weights"
         return self.table
 
     @property
     def like(self) -> torch.Tensor:
-        """Return a tensor of the device and the dtype of the hidden states."""
+        """Return a tensor with the device and the dtype of the hidden states."""
         return self.norm.weight
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""Steps of transformers families whose cache can be rolled back.
+"""The step of models that run through transformers and whose cache can be cut to a length.
 
-Families with recurrent layers have steps of their own (``recurrent_step.py``).
+Models with recurrent layers have a step of their own (``recurrent_step.py``).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class LibraryStep(Step):
 
     @property
     def _requested_entries(self) -> list[int]:
-        """Return the library's numbers of the requested states; its last is the final state."""
+        """Return the requested states' indices in transformers' ``hidden_states``."""
         places = () if self._requested is None else self._requested.places
         last = len(hidden_places(self._model)) - 1
         return [last if place == AFTER_NORM else place for place in places]
@@ -202,7 +202,7 @@ def library_capabilities(model: PreTrainedModel) -> StepCapabilities:
 
 
 def hidden_places(model: PreTrainedModel) -> range:
-    """Return the places whose hidden states the library returns: all but the last layer's."""
+    """Return the places in transformers' ``hidden_states``; the last layer's output is missing."""
     return range(AFTER_NORM, model.config.get_text_config().num_hidden_layers)
 
 

@@ -1,4 +1,4 @@
-"""The weights of a model that runs through transformers, and which step reads them."""
+"""The weights of a model that runs through transformers, and the choice of its step."""
 
 from __future__ import annotations
 

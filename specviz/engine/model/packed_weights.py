@@ -1,8 +1,8 @@
 """Matrices that stay quantised in memory, and modules that multiply with them.
 
-A packed model is one of transformers whose linear layers and embedding are replaced. So its own
-forward pass and the lean step compute the same products. Matrices of other types in the same file
-are float32.
+In a packed model, such modules replace the linear layers and the embedding. So its own forward
+pass and the lean step compute the same products. Matrices that the kernels do not support are kept
+in float32.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, has_values,
 from specviz.kernels.threads import run_in_parallel
 
 FLOAT = "F32"
-_ERROR = 0.25  # 0.03 to 0.15 is usual
+_ERROR = 0.25  # largest accepted error; 0.03 to 0.15 is usual
 _exact = False  # whether products use dequantised weights
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 Shape: TypeAlias = tuple[int, ...]
-_ROWS = 96  # at once: their blocks stay in the cache while the matrix is read
+_ROWS = 96  # multiplied at once: they stay in the CPU cache while the matrix is read
 _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 
@@ -54,16 +54,16 @@ def exact_products() -> Iterator[None]:
 def agree_roughly(ours: torch.Tensor, reference: torch.Tensor) -> bool:
     """Return whether logits of a packed model agree within the error of quantised activations.
 
-    A rounding error elsewhere may change an activation's code, and the differences grow over the
-    layers to the error of quantisation itself. So their size is compared, as a share of the
-    logits' standard deviation.
+    A rounding error elsewhere may change the value to which an activation is quantised. Over the
+    layers, such differences grow to the error of quantisation itself. So the root mean square
+    difference is compared with the logits' standard deviation.
     """
     errors = (ours - reference).square().mean(-1).sqrt() / reference.std(-1)
     return bool(errors.median() <= _ERROR)
 
 
 class PackedMatrix(nn.Module):
-    """A matrix in the layout of the kernels, or in float32."""
+    """A matrix that is quantised in the layout of the kernels, or in float32."""
 
     def __init__(self, kind: str, weight: torch.Tensor, rows: int, width: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class PackedMatrix(nn.Module):
 
     @staticmethod
     def of_blocks(kind: str, raw: np.ndarray, width: int) -> PackedMatrix:
-        """Return a matrix from rows of blocks as they are in a GGUF file, uint8 [row, byte].
+        """Return a matrix from rows of quantised blocks of a GGUF file, uint8 [row, byte].
 
         Raises:
             ValueError: A scale is NaN or infinite.
@@ -104,10 +104,10 @@ class PackedMatrix(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedProduct(Product):
-    """The product with matrices that are joined by rows. It keeps their memory alive."""
+    """A product with packed matrices, joined by rows; it keeps their memory alive."""
 
     matrices: tuple[PackedMatrix, ...]
-    table: torch.Tensor  # int64, as ``multiply_parts`` reads it
+    table: torch.Tensor  # int64, in the layout that ``multiply_parts`` reads
 
     @staticmethod
     def of(matrices: Sequence[PackedMatrix], bias: torch.Tensor | None) -> PackedProduct:
@@ -275,8 +275,8 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | nn.Embedding)
     }
-    done, made = 0, dict[int, PackedMatrix]()  # by address: matrices may be tied
-    for name, size in sizes.items():  # no reference stays, so each matrix is freed here
+    done, made = 0, dict[int, PackedMatrix]()  # by address, since matrices may be tied
+    for name, size in sizes.items():  # no reference is kept, so each float matrix is freed here
         weight = model.get_submodule(name).weight
         place = address(weight)
         if place not in made:

@@ -32,8 +32,8 @@ class Pair:
     ``vocabulary`` is the number of ids: both models' logits are cut to it, and larger ids are
     padding. If the vocabularies differ, the ids are the target's, and ``shared`` maps them to the
     draft's. ``draft`` is None for drafters without a model. ``max_context`` is the shorter of the
-    two models' contexts, or the target's if the vocabularies differ. The embedded pair's models are
-    plain; ``in_transformers`` converts them.
+    two models' contexts, or the target's if the vocabularies differ. The embedded pairs' models
+    are ``PlainLlamaForCausalLM``, which ``in_transformers`` converts.
     """
 
     name: str

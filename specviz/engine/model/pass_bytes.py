@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
     """Return the bytes that a draft pass reads; None if no model drafts or the bytes are unknown.
 
-    In early exit, a draft pass is a pass of the target's first layers. Of heads, only those that
-    draft token by token with an output matrix of their own read the same bytes for each candidate;
-    their caches, which are small, are not counted.
+    In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
+    known only if it drafts token by token with its own output matrix, so that each candidate reads
+    the same bytes. Its small cache is not counted.
     """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
@@ -45,7 +45,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: Model) -> PassBytes | None:
-    """Return the bytes that a pass reads; None for mixtures of experts and quantised models."""
+    """Return the bytes that a pass reads; None with experts or transformers' quantisation."""
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
         return None

@@ -1,8 +1,8 @@
-"""A Llama model without transformers, whose modelling code takes seconds to import.
+"""A Llama model in plain torch, since importing transformers' model code takes seconds.
 
-Its parameters have their usual names, so it can be enlarged and read by the lean step like a model
-of transformers. The forward pass is plain torch without a cache: it gives the logits that the lean
-step is compared with at load. The embedded pairs are read into it.
+Its modules and parameters are named as in transformers, so the same code enlarges it to a simulated
+size and takes its weights for the lean step. The forward pass has no cache. While loading, its
+logits are the reference for those of the lean step. The embedded pairs use this model.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class PlainConfig(SimpleNamespace):
 
 class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """Draw no weights: they are read later, and on the meta device torch imports a compiler."""
+        """Initialise nothing: weights are loaded later, and torch would import a compiler here."""
 
 
 class _Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
-        """Draw no weights."""
+        """Initialise nothing: weights are loaded later."""
 
 
 class _Norm(nn.Module):
@@ -167,7 +167,7 @@ class PlainLlamaForCausalLM(nn.Module):
 
 
 def read_weights(model: PlainLlamaForCausalLM, weights: dict[str, torch.Tensor]) -> list[str]:
-    """Take these weights; return the names of missing ones."""
+    """Load these weights into the model; return the names of missing ones."""
     missing = set(model.load_state_dict(weights, strict=False, assign=True).missing_keys)
     if model.config.tie_word_embeddings:
         missing.discard("lm_head.weight")
@@ -176,7 +176,7 @@ def read_weights(model: PlainLlamaForCausalLM, weights: dict[str, torch.Tensor])
 
 
 def in_transformers(model: Model) -> PreTrainedModel:
-    """Return the model as one of transformers, with the same tensors, for its other methods."""
+    """Return the model as a transformers model that shares its tensors."""
     if not isinstance(model, PlainLlamaForCausalLM):
         return model
     if model not in _converted:

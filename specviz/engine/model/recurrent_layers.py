@@ -9,8 +9,8 @@ from specviz.engine.model.step_capabilities import Missing
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
 
-# In transformers, their recurrent layers ignore the state if they continue a text with several
-# tokens at once.
+# In transformers, the recurrent layers of these families ignore their state when several tokens at
+# once continue a text.
 ONE_TOKEN_AT_A_TIME = ("falcon_mamba", "jamba", "mamba", "recurrent_gemma")
 
 

@@ -46,10 +46,11 @@ _Values: TypeAlias = Mapping[str, Mapping[int, Any]]  # the states of one layer,
 
 @dataclass(slots=True, eq=False)
 class _Pass:
-    """A pass of the model, by the number of tokens before it.
+    """A pass of the model.
 
-    ``is_anchor``: rollbacks may return to this length; only anchors have snapshots. ``snapshot``:
-    the states of each recurrent layer; None if they were not copied or are dropped.
+    ``start``: the number of tokens before it. ``is_anchor``: rollbacks may return to this length;
+    only anchors have snapshots. ``snapshot``: the states of each recurrent layer; None if they were
+    not copied or are dropped.
     """
 
     start: int
@@ -135,7 +136,7 @@ class RecurrentStep(LibraryStep):
             self._read_again(self.length)
 
     def _begin_pass(self, *, is_anchor: bool) -> None:
-        """Record a pass, with a snapshot if it is an anchor; a repeated one is recorded."""
+        """Record a pass unless it repeats the last one; copy the states if it is an anchor."""
         if self._passes and self._passes[-1].start == self._num_read:
             return
         snapshot = self._snapshot() if is_anchor else None
@@ -191,7 +192,7 @@ class RecurrentStep(LibraryStep):
         self._num_read = begun.start
 
     def _drop_snapshots(self) -> None:
-        """Drop snapshots until few are left, whose distances grow with the age."""
+        """Drop all but a few snapshots; the older ones are farther apart."""
         kept = [each for each in self._passes if each.snapshot is not None]
         while len(kept) > _MOST_SNAPSHOTS:
             gaps = {

@@ -38,8 +38,8 @@ AFTER_NORM = -1  # the place after the final norm
 class HiddenStates:
     """The hidden states that a drafter requests, joined along their width in this order.
 
-    ``places``: i is the residual stream that enters layer i, so the number of layers is the stream
-    before the final norm. ``AFTER_NORM`` is the final state.
+    ``places``: where the states are taken. Place i is the residual stream that enters layer i; in
+    a model of n layers, place n is the stream before the final norm, and ``AFTER_NORM`` after it.
     """
 
     places: tuple[int, ...]
@@ -79,7 +79,7 @@ def require_places(offered: range | Missing, states: HiddenStates) -> None:
     layers = require(offered).stop - 1
     if outside := [place for place in states.places if place not in require(offered)]:
         raise PairError(
-            f"The drafter reads the target at layer {outside[0]}, but its last is {layers}.",
+            f"The drafter reads layer {outside[0]} of the target, whose last is {layers}.",
             remedy="Choose a drafter made for this target.",
         )
 

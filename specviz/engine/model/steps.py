@@ -7,7 +7,7 @@ forgotten.
 Implementations: *library* (``library_step.py``, any family, through transformers;
 ``recurrent_step.py`` if it has recurrent layers), *lean* (``lean.py``, in torch or compiled),
 *static* (``static_step.py``, for rounds on the device) and *translated* (``translated_step.py``).
-State stays on the device; only the translated step waits for it.
+State stays on the device; only the translated step makes the host wait for the device.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Step(ABC):
         """Drop the last ``count`` tokens from the cache."""
 
     def catch_up(self) -> None:
-        """Read the tokens that a rollback left unread; only steps with recurrent states have any.
+        """Feed again the tokens that a rollback left pending, as only recurrent states require.
 
-        Otherwise the next feed reads them together with its tokens.
+        Without this call, the next feed processes them together with its own tokens.
         """
         return
 

@@ -7,8 +7,8 @@ distribution. Code that drafts, scores or measures uses a ``TranslatedStep`` lik
 
 Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. Before logits
 are computed, the cache is cut to the longest common prefix and the other draft tokens are fed.
-If the text outgrows the window, the draft forgets the older half of the window. The host must see
-every token, so on a GPU a draft step waits for the previous one.
+If the text outgrows the draft's window (its usable context), the draft forgets the older half of
+the window. The host must see every token, so on a GPU a draft step waits for the previous one.
 """
 
 from __future__ import annotations
