@@ -58,7 +58,7 @@ single, kinds, kept, beside = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 with head:
     if beside.open:
-        show_heading("Side by side", "Two to four kept runs, at their measured times.")
+        show_heading("Side by side", "Two to four kept runs, replayed at their measured speed.")
     else:
         show_heading(
             "Compare lanes",

@@ -55,7 +55,7 @@ class LazierCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ParetoCheck:
-    """Theorem 5: rejection probability and bias at each tested position, and all rejections."""
+    """Theorem 5: P(reject) and bias at each tested position; rejections observed and expected."""
 
     reject: Numbers  # [num_tested] probability of a rejection
     bias: Numbers  # [num_tested] bias of the emitted token
@@ -277,7 +277,7 @@ def _nothing_tested() -> ConfigError:
 def _expect_lossless(traces: Sequence[Trace]) -> None:
     if any(not trace.config.by_odds for trace in traces):
         raise ConfigError(
-            "One run does not use the lossless rule with one chain: Theorem 1 does not apply.",
+            "Theorem 1 needs the lossless rule and one chain; a run has another rule or a tree.",
             remedy="Choose the lossless rule and one chain.",
         )
     if any(trace.config.greedy for trace in traces):

@@ -33,7 +33,7 @@ def place_of(name: str) -> str:
 
 
 def draft_place_of(name: str) -> str:
-    """Return the place of a draft; an embedded pair's name stands for its head, if it has one."""
+    """Return the place of a draft; for an embedded pair with a head, the head's."""
     return embedded_head(name) or place_of(name)
 
 

@@ -203,7 +203,7 @@ def _error_of_text(
 
 
 def _is_predictable(config: RunConfig) -> bool:
-    """Return whether odds along other texts predict runs with these settings."""
+    """Return whether acceptance on other texts can predict runs with these settings."""
     return config.draft_method.needs_draft and config.by_odds and config.fixed_length
 
 

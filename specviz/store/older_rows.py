@@ -20,9 +20,9 @@ OlderAlpha = tuple[int, float | None]
 
 
 def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
-    """Return (run, α) of rows not yet filled in, newest first.
+    """Compute α for rows that lack it; return (run, α), newest first.
 
-    Stop at ``deadline``, but not before the first row.
+    Computes at least one, then stops at ``deadline``.
     """
     found: list[OlderAlpha] = []
     for (run,) in db.execute(_UNREAD):

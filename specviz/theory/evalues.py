@@ -89,7 +89,7 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
-    """The smallest constant bias towards a set of tokens for which an alarm is expected by now."""
+    """A bias towards some tokens: the smallest that is expected to have raised an alarm by now."""
 
     tokens: str  # the name of the set
     bias: float

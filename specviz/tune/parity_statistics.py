@@ -60,7 +60,7 @@ def accepted_length(counts: Sequence[Counts]) -> Estimate:
 def at_position(counts: Sequence[Counts], position: int, given: int) -> Estimate | None:
     """Return the acceptance rate at a position, among rounds that accepted position ``given``.
 
-    ``given`` = 0 stands for all rounds. None if there are no such rounds.
+    ``given`` = 0 counts all rounds. None if there are no such rounds.
     """
     rows = [(each.drafts, *each.padded(position)) for each in counts]
     return ratio([row[position] for row in rows], [row[given] for row in rows])

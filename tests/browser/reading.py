@@ -121,6 +121,22 @@ def next_frame(page: Any) -> None:
     )
 
 
+def settled_box(page: Any, selector: str) -> dict[str, float]:
+    """Return an element's box once it was the same for ten frames: it may move for a while."""
+    return page.eval_on_selector(
+        selector,
+        """async (element) => {
+          for (let last = '', same = 0; same < 10; ) {
+            await new Promise(requestAnimationFrame);
+            const now = JSON.stringify(element.getBoundingClientRect());
+            same = now === last ? same + 1 : 0;
+            last = now;
+          }
+          return element.getBoundingClientRect().toJSON();
+        }""",
+    )
+
+
 def seek(page: Any, event: float) -> None:
     """Seek to an event or, in a race, to a second."""
     page.eval_on_selector(

@@ -29,7 +29,7 @@ from tests.browser.fed_player import (
     words,
 )
 from tests.browser.long_runs import events_of, recorded
-from tests.browser.reading import ROUND, TOUR, next_frame, seek, tour_to_question
+from tests.browser.reading import ROUND, TOUR, next_frame, seek, settled_box, tour_to_question
 from tests.player.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
 
@@ -378,8 +378,7 @@ def test_the_question_does_not_cover_its_row(feed: Feed) -> None:
     trace = make_trace([replace(entry, candidates=(wordy,))], config=RunConfig(gamma=1))
     page = feed(data_of(trace, "recorded", tour="force"), width=420)
     tour_to_question(page)
-    next_frame(page)
+    tour = settled_box(page, TOUR)
     row = page.locator('[data-now="true"]').bounding_box()
-    tour = page.locator(TOUR).bounding_box()
     assert tour["y"] >= row["y"] + row["height"] or tour["y"] + tour["height"] <= row["y"]
     assert tour["y"] + tour["height"] <= 860

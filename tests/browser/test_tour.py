@@ -10,7 +10,15 @@ import pytest
 from specviz.record.trace import RunConfig, Trace
 from tests.browser.conftest import Demo, Server, wait_for_pair, wait_for_state
 from tests.browser.fed_player import Feed, data_of, feed, remove_player
-from tests.browser.reading import ROUND, TOUR, click_run, next_frame, seek, tour_to_question
+from tests.browser.reading import (
+    ROUND,
+    TOUR,
+    click_run,
+    next_frame,
+    seek,
+    settled_box,
+    tour_to_question,
+)
 from tests.browser.verdict_cards import chip
 from tests.traces import make_trace
 
@@ -166,8 +174,7 @@ def test_it_is_clear_of_the_row_the_controls_and_the_race(
     shown_card(page, "draft")
     for card in ("check", "test", "bonus", "ask"):
         next_card(page, card)
-        next_frame(page)
-        tour = page.locator(TOUR).bounding_box()
+        tour = settled_box(page, TOUR)
         for part in (f"{ROUND}[data-now=true]", ".sv .controls", ".sv .lanes"):
             other = page.locator(part).bounding_box()
             under = tour["y"] >= other["y"] + other["height"]

@@ -12,7 +12,15 @@ import pytest
 
 from specviz.record.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
 from tests.browser.conftest import Demo, Server
-from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of, tour_to_question
+from tests.browser.reading import (
+    ROUND,
+    TEXT_TOKENS,
+    next_frame,
+    seek,
+    settled_box,
+    text_of,
+    tour_to_question,
+)
 from tests.traces import make_round, make_trace
 from tests.ui.test_plain_text import HOSTILE
 
@@ -251,9 +259,8 @@ def test_a_long_token_fits_in_the_tour(demo: Demo, open_page: Callable[..., Any]
     trace = make_trace([with_text(make_round("r"), LONG)], config=RunConfig(gamma=1))
     page = open_page(demo.show("long-token", trace, tour="force"), width=420, height=860)
     tour_to_question(page)
-    next_frame(page)
+    box = settled_box(page, "[data-testid=tour] .choices")
     assert_whole(page)
-    box = page.locator("[data-testid=tour] .choices").bounding_box()
     player = page.locator('[data-testid="player"]').bounding_box()
     assert box["y"] + box["height"] <= player["y"] + player["height"]
 

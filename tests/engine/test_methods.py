@@ -250,7 +250,7 @@ def test_reports_a_drafting_cost_only_if_measured() -> None:
 
 def test_bugs_need_a_chain_judged_token_by_token() -> None:
     for method in ("block", "coupled", *TREES):
-        with pytest.raises(ConfigError, match="token-by-token"):
+        with pytest.raises(ConfigError, match="token by token"):
             Audit(config=replace(USUAL, **EXACT[method]), broken="reused-uniform")
 
 

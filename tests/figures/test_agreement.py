@@ -40,8 +40,7 @@ def test_all_estimates_have_intervals_and_agree() -> None:
     assert [each.source for each in found.estimates] == ["forecast", "step costs", "measured"]
     measured = found.estimates[-1]
     assert (measured.low, measured.high) == (figures.speedup_low, figures.speedup_high)
-    assert "agree" in found.words
-    assert "covers" in found.words
+    assert found.words.count("agree") == 2
 
 
 @pytest.mark.parametrize(("shift", "word"), [(20.0, "slower"), (0.02, "faster")])

@@ -103,7 +103,7 @@ def test_costs_come_from_the_run() -> None:
         ({"rule": "block"}, "chains of γ"),
         ({"num_drafts": 2}, "chains of γ"),
         ({"draft_until": "confidence:0.4"}, "chains of γ"),
-        ({"temperature": 0.0}, "no draft probabilities"),
+        ({"temperature": 0.0}, "draft's probabilities"),
         ({}, "step costs"),
     ],
 )

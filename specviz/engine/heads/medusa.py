@@ -141,7 +141,7 @@ class MedusaHead(Head):
         return _MedusaRun(self, self.target.width)
 
     def logits(self, candidate: int, state: torch.Tensor) -> torch.Tensor:
-        """Return the logits for candidate ``candidate`` (0 is the first) from `[1, width]`."""
+        """Return the logits of candidate ``candidate`` (0: the first) from states `[1, width]`."""
         head = self._weights.heads[self.settings.first_head + candidate]
         for block in head.blocks:
             state = state + F.silu(F.linear(state, block.weight, block.bias))

@@ -1,4 +1,4 @@
-"""Load a pair: open it, load and check its models, and enlarge or quantise them on request.
+"""Load a pair: open it, load and check its models, add simulated sizes or quantise.
 
 Probes check that each model can roll its cache back (``rollback.py``), and that the lean step,
 specviz's own forward pass, gives the same logits as the model's (``compatibility.py``). Every user

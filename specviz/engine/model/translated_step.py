@@ -6,7 +6,8 @@ token level). Verification uses this distribution, so the output still has the t
 distribution. Code that drafts, scores or measures uses a ``TranslatedStep`` like any other step.
 
 Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. Before logits
-are computed, the cache is cut to the longest common prefix and the other draft tokens are fed.
+are computed, the text is translated again; the cache keeps the tokens up to the first that differs,
+and the draft is fed the rest.
 If the text outgrows the draft's window (its usable context), the draft forgets the older half of
 the window. The host must see every token, so on a GPU a draft step waits for the previous one.
 """

@@ -63,9 +63,9 @@ def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def shifted(values: torch.Tensor, positions: int) -> list[torch.Tensor]:
-    """Return, for each position, the values `[text, row, …]` at the token before the candidate.
+    """Return, for each position p, ``values`` `[text, row, …]` shifted by 1 + p rows.
 
-    At row t, the candidate is token t + 2 + position. The target predicts it at the token before.
+    Row t then has the values at token t + 1 + p, where the target predicts the candidate t + 2 + p.
     """
     rows = values.shape[1] - positions
     return [values[:, 1 + number : 1 + number + rows] for number in range(positions)]

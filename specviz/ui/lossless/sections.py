@@ -113,9 +113,9 @@ def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
     if found:
         show_chart(
             evidence_chart(found, LEVEL),
-            "Evidence that the output does not follow the target's distribution. If the output is "
-            f"correct, at most {100 * LEVEL:g} % of audits cross the line, however many runs they "
-            "make.",
+            "The strength of the evidence that the output does not follow the target's "
+            f"distribution. If the output is correct, at most {100 * LEVEL:g} % of audits cross "
+            "the line, however many runs they make.",
             "measured", key=key, alt="Evidence over the number of short runs",
         )  # fmt: skip
 

@@ -151,7 +151,7 @@ _STATE_WORDS = {
 
 
 def _state_word(run: Run, state: RunState) -> str:
-    """Return the run's state in one word; "decoded" while a run with all its tokens is timed."""
+    """Return the run's state in one word; "decoded" if only the timing is unfinished."""
     return "decoded" if state == "running" and run.decoded else _STATE_WORDS[state]
 
 

@@ -97,7 +97,7 @@ def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
 
 
 def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> str:
-    """Return a body's name in a control, with its parameters if the model's shape is known."""
+    """Return a simulated size as a control shows it, with its parameter count if known."""
     return body_title(body, _parameters(body, shape, room))
 
 

@@ -195,7 +195,7 @@ def _one_output_less(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor
         (lambda each: without(each, "0.1.linear.weight"), "equally deep"),
         (lambda each: each | {"0.1.linear.weight": torch.ones(WIDTH, WIDTH + 1)}, "0.1.linear"),
         (lambda each: each | {"0.1.linear.bias": torch.ones(WIDTH + 1)}, "0.1.linear.bias"),
-        (lambda each: each | {"0.2.weight": torch.ones(VOCABULARY + 1, WIDTH)}, "more than"),
+        (lambda each: each | {"0.2.weight": torch.ones(VOCABULARY + 1, WIDTH)}, "129 rows"),
         (lambda each: each | {"token_map": torch.zeros(VOCABULARY).long()}, "repeated"),
         (lambda each: each | {"token_map": torch.arange(VOCABULARY) + 1}, "not in tiny-target"),
         (lambda each: each | {"token_map": torch.arange(3)}, "token_map"),

@@ -191,7 +191,7 @@ def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Tra
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
-        return f"No whole round was timed against the target alone. {first_call}"
+        return f"No round was timed completely against the target alone. {first_call}"
     undecided = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
     note = " In some runs, timing noise hides which method was faster." if undecided else ""
     return (
