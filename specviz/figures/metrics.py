@@ -17,9 +17,11 @@ from typing import Any, Generic, Literal, TypeVar
 from specviz.figures.acceptance import expected_alpha, tested_in
 from specviz.figures.arithmetic import known_ratio, known_sum, log_interval, milliseconds
 from specviz.figures.intervals import Interval, Intervals, coins_interval, prompt_interval
+from specviz.figures.process_spread import error_of_load
 from specviz.figures.roofline import Roofline, roofline
 from specviz.figures.step_times import (
     StepTimes,
+    joint_error,
     mean_fed_more,
     shape_times,
     step_times,
@@ -235,7 +237,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     accepted, judged = _total(rounds, "num_accepted"), trace.config.has_alpha
-    steps = _step_times(trace, whole)
+    steps = _under_load(trace, _step_times(trace, whole))
     return Metrics(
         trace=trace,
         num_whole_rounds=len(whole),
@@ -315,6 +317,15 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
 
 def _mean_context(whole: Sequence[Round]) -> float:
     return _total(whole, "context_length") / len(whole)
+
+
+def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
+    """Widen the errors if the machine was busier or calmer than when the costs were measured."""
+    costs, timing = trace.step_costs, trace.baseline
+    if costs is None or costs.of_this_run or timing is None or timing.conditions is None:
+        return steps
+    error = error_of_load(costs.others, timing.conditions.others)
+    return dataclasses.replace(steps, target_error=joint_error(steps.target_error, error))
 
 
 def _roofline(trace: Trace, whole: Sequence[Round], steps: StepTimes) -> Roofline | None:

@@ -12,14 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from specviz.record.step_costs import PhaseCost
+from specviz.record.step_costs import PhaseCost, RunCosts
 from specviz.theory.student import t_quantile
 
-# The usual standard deviation of the log of a cost between processes. Steps of a millisecond depend
-# on what the caches still hold and on where the weights are in memory; long ones hardly do.
-_SPREAD, _SPREAD_OF_SHORT = 0.02, 0.025
+# The usual standard deviation of the log of a cost between processes, from 80 runs in as many
+# processes on a quiet machine. Steps of a millisecond depend on what the caches still hold and on
+# where the weights are in memory; long ones hardly do. Other processes, by the share of the
+# processors that they use, add to it.
+_SPREAD, _SPREAD_OF_SHORT, _SPREAD_OF_OTHERS = 0.012, 0.02, 0.1
 _SHORT = 0.002  # seconds
-_USUAL_FREEDOM = 6  # degrees of freedom that the usual deviation counts for
+_SPREAD_OF_LOAD = 0.2  # if the other processes' share is larger or smaller by 1
+_SPREAD_OF_COLD = 0.07  # of a draft phase so short that the target's step replaces its caches
+_USUAL_FREEDOM = 8  # degrees of freedom that the usual deviation counts for
 _NORMAL = 1.96
 _TAIL = 0.975
 _ROBUST = 3  # the fewest processes for which medians are used
@@ -36,18 +40,39 @@ class Cost:
     error: float  # half-width of the 95 % interval of the logarithm, for a new process
 
 
-def usual_spread(step: float) -> float:
+def usual_spread(step: float, others: float) -> float:
     """Return the usual standard deviation of a cost's logarithm between processes.
 
     Args:
         step: Seconds of a plain step.
+        others: The share of the processors that other processes used during the runs.
     """
-    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
+    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step) + _SPREAD_OF_OTHERS * others
+
+
+def share_of_others(runs: Sequence[RunCosts]) -> float | None:
+    """Return the share of the processors that other processes used during the median run."""
+    known = [run.others for run in runs if run.others is not None]
+    return median(known) if known else None
+
+
+def spread_of_drafting(usual: float, cost: float) -> float:
+    """Return the usual deviation of a draft phase of this cost, in plain steps."""
+    return usual + _SPREAD_OF_COLD * max(0.0, 1.0 - cost)
 
 
 def error_of_one_process(usual: float) -> float:
     """Return the half-width of the interval in a new process, from one precisely timed process."""
     return t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * usual
+
+
+def error_of_load(before: float | None, now: float | None) -> float:
+    """Return how far costs may move if others' share of the processors changes; 0 if unknown.
+
+    It is the half-width of the 95 % interval of their logarithm. Processes that compute beside a
+    run fill the caches that it shares with them, so that its phases slow down by different factors.
+    """
+    return 0.0 if before is None or now is None else _NORMAL * _SPREAD_OF_LOAD * abs(now - before)
 
 
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:

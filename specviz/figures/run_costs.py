@@ -2,10 +2,9 @@
 
 A slice times rounds between two passes of the target alone. So the phases of its rounds are
 compared with plain steps timed just before and after, and a cost is a log-ratio of the two. A run's
-cost is the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to
-the costs of several runs: their median, weighted by precision, with an interval for a new process,
-because costs differ more between processes than between slices of one process. A table that was
-measured directly supplies what no run has covered, scaled to agree with the runs.
+cost is the mean over its slices, trimmed as for the speedup. Costs for another run are the
+median of several runs, weighted by precision, with an interval (``process_spread``). A table that
+was measured directly supplies what no run has covered, scaled to agree with the runs.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from specviz.figures.process_spread import (
     Cost,
     combined_cost,
     error_of_one_process,
+    share_of_others,
+    spread_of_drafting,
     usual_spread,
 )
 from specviz.figures.timing import trimmed_mean
@@ -29,7 +30,7 @@ from specviz.record.trace import Baseline, Round, Slice
 
 _FEWEST = 2  # the fewest slices for a cost and its error
 _LEAST_ERROR = 1e-3  # of the logarithm of a cost, so that weights stay finite
-_TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
+_TINY = 1e-6  # plain steps; a phase without time has no logarithm
 
 _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
 
@@ -106,7 +107,6 @@ def fitted_costs(
     if not usable:
         return table
     fit = _Fit(usable, table, searches=searches)
-    others = [run.others for run in usable if run.others is not None]
     made = fit.trees(trees) if trees is not None else fit.chains()
     return replace(
         made,
@@ -115,7 +115,7 @@ def fitted_costs(
         table=table is not None,
         drift=0.0,
         samples=None,
-        others=median(others) if others else None,
+        others=share_of_others(usable),
         **fit.overhead(),
     )
 
@@ -131,8 +131,8 @@ class _Fit:
         for run in runs:
             for each in run.phases:
                 found[each.phase, each.candidates, each.fed].append((run.process, each))
-        self._usual = usual_spread(median(run.step for run in runs))
-        self._costs = {kind: combined_cost(costs, self._usual) for kind, costs in found.items()}
+        self._usual = usual_spread(median(run.step for run in runs), share_of_others(runs) or 0.0)
+        self._costs = {kind: self._combined(kind[0], costs) for kind, costs in found.items()}
         self._context = median(run.context for run in runs)
         known = [run.bandwidth for run in runs if run.bandwidth is not None]
         self._bandwidth = median(known) if known else None
@@ -143,6 +143,11 @@ class _Fit:
             scale = median(run.step / table.target_step(run.context) for run in runs)
             self._step = scale * table.target_step(self._context)
         self._scale = 1.0 if table is None else self._step / table.target_step(self._context)
+
+    def _combined(self, phase: Phase, costs: Sequence[tuple[str, PhaseCost]]) -> Cost:
+        cost = median(each.cost for _, each in costs)
+        usual = spread_of_drafting(self._usual, cost) if phase == "draft" else self._usual
+        return combined_cost(costs, usual)
 
     def _known(self, phase: Phase) -> dict[tuple[int, int], Cost]:
         return {(n, fed): cost for (of, n, fed), cost in self._costs.items() if of == phase}
