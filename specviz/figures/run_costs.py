@@ -100,8 +100,7 @@ def fitted_costs(
 
     Args:
         trees: The configuration of the runs if they draft trees.
-        searches: Whether their drafter searches the text. Such a drafter has no steps; its time
-            counts as overhead.
+        searches: Whether their drafter searches the text: its time then counts as overhead.
     """
     usable = [run for run in runs if run.phases]
     if not usable:
@@ -226,8 +225,8 @@ class _Fit:
         tokens = range(min(points), max(points) + 1)
         cells = [_between(points, each) for each in tokens]
         rows = tuple(self._at_contexts(cell.cost) for cell in cells)
-        unknown = tuple(each for each in tokens if each not in points)
-        return rows, tuple(cell.error for cell in cells), unknown
+        errors = tuple(cell.error for cell in cells)
+        return rows, errors, tuple(each for each in tokens if each not in points)
 
     def _table_ratio(self, tokens: int) -> float:
         assert self._table is not None
@@ -262,9 +261,10 @@ class _Fit:
             if fed > 1
         ]
         first_of_two = first + max(0.0, fmean(extra)) if extra else first * self._share_of_two()
-        error = max(cost.error for cost in known.values())
+        every = max(cost.error for cost in known.values())
+        error = max((cost.error for (_, fed), cost in known.items() if fed < 2), default=every)
         rows = (self._at_contexts(first), self._at_contexts(first_of_two))
-        return rows, self._at_contexts(later), (error,) * 3
+        return rows, self._at_contexts(later), (error, every, error)
 
     def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
         """Return the costs of a first draft step fed one token and of a later step, in plain steps.

@@ -14,7 +14,7 @@ from specviz.figures.metrics import metrics
 from specviz.figures.run_costs import costs_of_run, fitted_costs
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.step_times import covers_gamma, step_times
-from specviz.record.step_costs import RunCosts, StepCosts
+from specviz.record.step_costs import PhaseCost, RunCosts, StepCosts
 from specviz.record.trace import Baseline, Conditions, PhaseTimes, RunConfig, Slice, Trace
 from tests.traces import make_costs, make_trace
 
@@ -297,3 +297,16 @@ def test_costs_of_a_calm_machine_are_less_certain_for_a_run_on_a_busy_one() -> N
 
     assert error(None) == error(0.05)
     assert error(0.75) == pytest.approx(math.hypot(error(0.05), 1.96 * 0.2 * 0.7), rel=0.01)
+
+
+def test_a_rare_kind_of_draft_phase_does_not_decide_the_error_of_all() -> None:
+    """Few rounds of a run may feed two tokens first; they give only the cost of such a step."""
+    machine = Machine()
+    runs = [costs_of(machine.timed(seed), process=str(seed)) for seed in range(4)]
+    usual = step_times(fitted(*runs), 64, GAMMA, drafts=True).draft_error
+    rare = PhaseCost(phase="draft", candidates=GAMMA, fed=2, cost=0.5, error=3.0)
+    others = [[each for each in run.phases if each.fed != 2] for run in runs]
+    few = [replace(run, phases=(*phases, rare)) for run, phases in zip(runs, others, strict=True)]
+    made = fitted(*few)
+    assert step_times(made, 64, GAMMA, drafts=True).draft_error == usual
+    assert made.draft_errors[1] > 1
