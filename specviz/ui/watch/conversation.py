@@ -9,14 +9,13 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.record.conversations import Conversation, Message, TypedPrompt
-from specviz.record.limits import CONTROLS
 from specviz.record.prompts import read_chat_prompts
 from specviz.record.token_text import emitted_tokens
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
 from specviz.ui.session.presses import press
 from specviz.ui.widgets.prompt_boxes import EARLIER
-from specviz.ui.widgets.run_controls import Choices, put_length, put_prompt
+from specviz.ui.widgets.run_controls import Choices, put_prompt
 
 _SYSTEM, _NEXT = "system", "next_message"
 _EARLY = "message before its answer"
@@ -36,12 +35,6 @@ def show_conversation(choices: Choices, history: History) -> None:
     )  # fmt: skip
     if st.session_state.pop(_EARLY, False):
         st.caption("There is no finished answer yet. Press Run or wait for it, then send again.")
-    if (longer := _longer(choices.prompt, history)) is not None:
-        st.button(
-            f"Continue the answer to {longer} tokens", key="longer", on_click=_lengthen,
-            args=(longer,),
-            help="The answer is written again with the same seed, and may now be longer.",
-        )  # fmt: skip
     if before := _before():
         with st.container(horizontal=True, vertical_alignment="center", key="conversation"):
             turns = sum(each.role == "user" for each in before)
@@ -85,22 +78,6 @@ def _answer(trace: Trace) -> str:
         *_, (_, last) = emitted_tokens(trace.rounds)
         text = text.removesuffix(last.text)
     return text.strip() or "…"
-
-
-def _longer(text: str, history: History) -> int | None:
-    """Return twice the length of the answer to ``text`` if it was cut off there, else None."""
-    trace = history.current.trace if history.current is not None else None
-    if trace is None or trace.finish != "length" or trace.prompt.text != text:
-        return None
-    length = trace.config.max_new_tokens
-    longer = min(2 * length, CONTROLS["max_new_tokens"].whole_ends[1])
-    return longer if longer > length else None
-
-
-def _lengthen(length: int) -> None:
-    """Request a run that answers the same message with up to ``length`` tokens."""
-    put_length(length)
-    press("run")
 
 
 def _before() -> tuple[Message, ...]:

@@ -275,9 +275,3 @@ def refuse_empty(prompt: str) -> None:
 def put_prompt(prompt: str) -> None:
     """Set the prompt before its controls are drawn; leave the other settings unchanged."""
     _PROMPT.put(prompt)
-
-
-def put_length(length: int) -> None:
-    """Set the length before its control is drawn; leave the other settings unchanged."""
-    st.session_state["more"] = True  # a control in a closed expander would not change
-    st.session_state["length"] = length
