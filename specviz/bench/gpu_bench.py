@@ -96,7 +96,7 @@ def _on_gpu(environment: Mapping[str, Any]) -> bool:
 
 
 def _measure_bodies(load: Load, bodies: Bodies, plan: GpuPlan, found: _Found, say: Say) -> None:
-    from specviz.engine.loading.hardware import read_bandwidth
+    from specviz.engine.loading.hardware import measure_bandwidth
     from specviz.engine.model.memory import memory_errors
 
     pair = replace(load(bodies), max_context=None)
@@ -105,7 +105,7 @@ def _measure_bodies(load: Load, bodies: Bodies, plan: GpuPlan, found: _Found, sa
     found.notices += pair.notices
     with memory_errors(pair.device):
         say("bandwidth and step costs")
-        bandwidth = read_bandwidth(pair.device)
+        bandwidth = measure_bandwidth(pair.device)
         costs = measured_costs(pair, plan, bandwidth)
     found.figures.append(GpuFigure(name="bandwidth", value=bandwidth, bodies=str(bodies)))
     loaded = _Loaded(pair=pair, bodies=bodies, bandwidth=bandwidth, costs=costs)

@@ -322,7 +322,7 @@ def _mean_context(whole: Sequence[Round]) -> float:
 def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
     """Widen the errors if the machine was busier or calmer than when the costs were measured."""
     costs, timing = trace.step_costs, trace.baseline
-    if costs is None or costs.of_this_run or timing is None or timing.conditions is None:
+    if costs is None or timing is None or timing.conditions is None:
         return steps
     error = error_of_load(costs.others, timing.conditions.others)
     return dataclasses.replace(steps, target_error=joint_error(steps.target_error, error))

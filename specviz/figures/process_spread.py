@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from specviz.record.step_costs import PhaseCost, RunCosts
+from specviz.record.step_costs import PhaseCost
 from specviz.theory.student import t_quantile
 
 # The usual standard deviation of the log of a cost between processes, from 80 runs in as many
 # processes on a quiet machine. Steps of a millisecond depend on what the caches still hold and on
-# where the weights are in memory; long ones hardly do. Other processes, by the share of the
-# processors that they use, add to it.
-_SPREAD, _SPREAD_OF_SHORT, _SPREAD_OF_OTHERS = 0.012, 0.02, 0.1
+# where the weights are in memory; long ones hardly do.
+_SPREAD, _SPREAD_OF_SHORT = 0.012, 0.02
 _SHORT = 0.002  # seconds
-_SPREAD_OF_LOAD = 0.2  # if the other processes' share is larger or smaller by 1
-_SPREAD_OF_COLD = 0.07  # of a draft phase so short that the target's step replaces its caches
+# Added for a draft phase that is much shorter than a target step, which evicts the draft's weights
+# from the caches.
+_SPREAD_OF_COLD = 0.07
+_SPREAD_OF_LOAD = 0.2  # if other processes begin or end to use all processors
 _USUAL_FREEDOM = 8  # degrees of freedom that the usual deviation counts for
 _NORMAL = 1.96
 _TAIL = 0.975
@@ -40,24 +41,17 @@ class Cost:
     error: float  # half-width of the 95 % interval of the logarithm, for a new process
 
 
-def usual_spread(step: float, others: float) -> float:
+def usual_spread(step: float) -> float:
     """Return the usual standard deviation of a cost's logarithm between processes.
 
     Args:
         step: Seconds of a plain step.
-        others: The share of the processors that other processes used during the runs.
     """
-    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step) + _SPREAD_OF_OTHERS * others
-
-
-def share_of_others(runs: Sequence[RunCosts]) -> float | None:
-    """Return the share of the processors that other processes used during the median run."""
-    known = [run.others for run in runs if run.others is not None]
-    return median(known) if known else None
+    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
 
 
 def spread_of_drafting(usual: float, cost: float) -> float:
-    """Return the usual deviation of a draft phase of this cost, in plain steps."""
+    """Return the usual deviation of a draft phase that costs ``cost`` plain steps."""
     return usual + _SPREAD_OF_COLD * max(0.0, 1.0 - cost)
 
 
@@ -67,10 +61,14 @@ def error_of_one_process(usual: float) -> float:
 
 
 def error_of_load(before: float | None, now: float | None) -> float:
-    """Return how far costs may move if others' share of the processors changes; 0 if unknown.
+    """Return how far a cost's logarithm may move (95 %) if the load of the machine changes.
 
-    It is the half-width of the 95 % interval of their logarithm. Processes that compute beside a
-    run fill the caches that it shares with them, so that its phases slow down by different factors.
+    Other processes fill the caches that they share with a run, and its phases slow down by
+    different factors.
+
+    Args:
+        before: The share of the processors that other processes used when costs were measured.
+        now: The same during the run to be explained; with one of them unknown, the result is 0.
     """
     return 0.0 if before is None or now is None else _NORMAL * _SPREAD_OF_LOAD * abs(now - before)
 

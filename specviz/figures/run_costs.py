@@ -2,9 +2,9 @@
 
 A slice times rounds between two passes of the target alone. So the phases of its rounds are
 compared with plain steps timed just before and after, and a cost is a log-ratio of the two. A run's
-cost is the mean over its slices, trimmed as for the speedup. Costs for another run are the
-median of several runs, weighted by precision, with an interval (``process_spread``). A table that
-was measured directly supplies what no run has covered, scaled to agree with the runs.
+cost is the mean over its slices, trimmed as for the speedup. Costs for another run are the median
+of several runs, weighted by precision, with an interval (``process_spread``). A table that was
+measured directly supplies what no run has covered, scaled to agree with the runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from specviz.figures.process_spread import (
     Cost,
     combined_cost,
     error_of_one_process,
-    share_of_others,
     spread_of_drafting,
     usual_spread,
 )
@@ -105,6 +104,7 @@ def fitted_costs(
     usable = [run for run in runs if run.phases]
     if not usable:
         return table
+    others = [run.others for run in usable if run.others is not None]
     fit = _Fit(usable, table, searches=searches)
     made = fit.trees(trees) if trees is not None else fit.chains()
     return replace(
@@ -114,7 +114,7 @@ def fitted_costs(
         table=table is not None,
         drift=0.0,
         samples=None,
-        others=share_of_others(usable),
+        others=median(others) if others else None,
         **fit.overhead(),
     )
 
@@ -130,7 +130,7 @@ class _Fit:
         for run in runs:
             for each in run.phases:
                 found[each.phase, each.candidates, each.fed].append((run.process, each))
-        self._usual = usual_spread(median(run.step for run in runs), share_of_others(runs) or 0.0)
+        self._usual = usual_spread(median(run.step for run in runs))
         self._costs = {kind: self._combined(kind[0], costs) for kind, costs in found.items()}
         self._context = median(run.context for run in runs)
         known = [run.bandwidth for run in runs if run.bandwidth is not None]

@@ -71,7 +71,7 @@ class RunCosts:
     context: float  # mean tokens before a round
     step: float  # seconds of a plain step of the target
     phases: tuple[PhaseCost, ...]
-    bandwidth: float | None = None  # bytes per second that a plain sum reads, after the run
+    bandwidth: float | None = None  # bytes per second that a sum reads, once per process
     pair: str = ""  # its name, for lists
     others: float | None = None  # share of all processors' time used by other processes
 
@@ -95,7 +95,7 @@ class StepCosts:
     # Set if time ran out: the fewest samples of any cost; 0 if only a first step or no step ran.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # numbers of tokens whose verification is interpolated
-    bandwidth: float | None = None  # bytes per second that a plain sum reads, just before
+    bandwidth: float | None = None  # bytes per second that a sum reads, once per process
     # Half the 95 % interval of each cost, relative to the cost, where the interval is widest.
     # Draft: first steps fed one and two tokens, then later steps. Target: by tokens fed.
     draft_errors: tuple[float, ...] = ()

@@ -116,3 +116,11 @@ def test_the_bandwidth_counts_all_sums_of_a_timing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(hardware, "read_stream", lambda *_: Stream(size=1 << 20, sums=5))
     assert measure_bandwidth(CPU) == 5 * (1 << 20) / 0.04
     assert asked == [(1 << 20, 1), *[(1 << 20, 5)] * 3]
+
+
+def test_a_process_measures_the_bandwidth_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hardware._bandwidth.cache_clear()
+    measured = iter([1e9, 2e9])
+    monkeypatch.setattr(hardware, "measure_bandwidth", lambda _: next(measured))
+    assert [hardware.read_bandwidth(CPU) for _ in range(2)] == [1e9, 1e9]
+    hardware._bandwidth.cache_clear()  # no other test gets this value

@@ -27,7 +27,7 @@ def cost_of(logarithm: float, error: float = _WITHIN) -> PhaseCost:
 
 def combined(logarithms: list[float], step: float, **each: float) -> Cost:
     costs = [(str(place), cost_of(value, **each)) for place, value in enumerate(logarithms)]
-    return combined_cost(costs, usual_spread(step, 0.0))
+    return combined_cost(costs, usual_spread(step))
 
 
 def covered(step: float, spread: float, processes: int) -> float:
@@ -46,8 +46,7 @@ def test_it_covers_the_next_process(step: float, spread: float, processes: int) 
     assert covered(step, spread, processes) > 0.92
 
 
-def test_other_processes_and_a_cold_draft_widen_it() -> None:
-    assert usual_spread(0.02, 0.5) > 2 * usual_spread(0.02, 0.0)
+def test_drafting_that_is_short_beside_the_target_varies_more() -> None:
     assert spread_of_drafting(0.01, cost=0.05) > 5 * spread_of_drafting(0.01, cost=1.5)
 
 

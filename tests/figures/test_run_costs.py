@@ -310,3 +310,15 @@ def test_a_rare_kind_of_draft_phase_does_not_decide_the_error_of_all() -> None:
     made = fitted(*few)
     assert step_times(made, 64, GAMMA, drafts=True).draft_error == usual
     assert made.draft_errors[1] > 1
+
+
+def test_drafting_is_less_certain_if_it_is_short_beside_a_target_step() -> None:
+    def error(first: float, later: float) -> float | None:
+        machine = Machine(first=first, later=later)
+        runs = [costs_of(machine.timed(seed), process=str(seed)) for seed in range(4)]
+        return step_times(fitted(*runs), 64, GAMMA, drafts=True).draft_error
+
+    short, long = error(0.02, 0.01), error(0.6, 0.5)
+    assert short is not None
+    assert long is not None
+    assert short > 2 * long

@@ -29,7 +29,7 @@ def body_room(spec: PairSpec) -> BodyRoom:
     return BodyRoom(
         target=target,
         draft=drafts[0] if drafts else None,
-        bandwidth=hardware.read_bandwidth(opened.device),
+        bandwidth=hardware.measure_bandwidth(opened.device),
         memory_free=hardware.free_memory(opened.device),
         itemsize=opened.dtype.itemsize,
     )
