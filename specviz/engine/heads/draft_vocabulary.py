@@ -121,7 +121,7 @@ def _target_ids(
             f"lm_head.weight has {rows} rows, but the head's vocabulary has {len(ids)} tokens.",
             remedy=_COPY_AGAIN,
         )
-    _check_ids(ids, mask, target)
+    _check_ids(ids, mask, target, name="t2d" if offsets is None else "d2t")
     return ids
 
 
@@ -145,11 +145,13 @@ def _vector(tensors: HeadTensors, name: str) -> torch.Tensor | None:
     return values
 
 
-def _check_ids(ids: torch.Tensor, mask: torch.Tensor | None, target: TargetParts) -> None:
+def _check_ids(
+    ids: torch.Tensor, mask: torch.Tensor | None, target: TargetParts, *, name: str
+) -> None:
     last = target.vocabulary - 1
     if len(ids) == 0 or int(ids.min()) < 0 or int(ids.max()) > last:
         raise ModelFileError(
-            f"d2t contains tokens outside 0 to {last}, the vocabulary of {target.name}.",
+            f"{name} contains tokens outside 0 to {last}, the vocabulary of {target.name}.",
             remedy="Use a head that was trained for this target.",
         )
     if len(ids.unique()) != len(ids):

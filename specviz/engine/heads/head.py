@@ -1,9 +1,10 @@
 """The interface of drafting heads.
 
-Row t of a head pairs the target's hidden state at token t with token t + 1. A text of n tokens has
-rows 0 to n - 2, since the target has not processed the newest token yet. The head computes each of
-these rows once, from the target's states. Rows that it computes from its own states while drafting
-are speculative: they are dropped before the next round.
+Row t of a head pairs the target's hidden state at token t with token t + 1, or with token t if the
+head was trained that way (``shift_ids`` 0). A text of n tokens has rows 0 to n - 2, since the
+target has not processed the newest token yet. The head computes each of these rows once, from the
+target's states. Rows that it computes from its own states while drafting are speculative: they are
+dropped before the next round.
 """
 
 from __future__ import annotations

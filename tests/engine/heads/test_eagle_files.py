@@ -190,6 +190,13 @@ def _beyond(tensors: dict[str, torch.Tensor]) -> None:
     tensors["d2t"][-1] = VOCABULARY
 
 
+def _mask_beyond(tensors: dict[str, torch.Tensor]) -> None:
+    del tensors["d2t"]
+    known = torch.arange(VOCABULARY + 1) < DRAFT_VOCABULARY - 1
+    known[-1] = True
+    tensors["t2d"] = known
+
+
 def _twice(tensors: dict[str, torch.Tensor]) -> None:
     tensors["d2t"][1] = tensors["d2t"][0] - 1
 
@@ -216,6 +223,7 @@ _BAD_TENSORS: dict[str, tuple[Change, str]] = {
         "norm.weight of head is quantised",
     ),
     "d2t beyond": (_beyond, "d2t contains tokens outside 0 to 127"),
+    "t2d beyond": (_mask_beyond, "t2d contains tokens outside 0 to 127"),
     "d2t twice": (_twice, "d2t contains a token twice"),
     "d2t of numbers": (_set("d2t", torch.zeros(DRAFT_VOCABULARY)), "d2t does not contain integers"),
     "maps": (_contradict, "d2t and t2d contradict each other"),
