@@ -1,8 +1,8 @@
-"""Prompts: presets and chat prompts by kind, and suites of prompts from a file.
+"""Prompts: presets and chat prompts by kind, and suites of prompts from a file or typed.
 
 Acceptance depends on the kind of prompt, so each shipped prompt has a kind. Lanes are compared on a
-suite: shipped prompts or the user's JSONL file. Each line of a file has one of these formats, which
-its fields identify:
+suite: shipped prompts, typed prompts or the user's JSONL file. Each line of a file has one of these
+formats, which its fields identify:
 
 * ours: ``prompt``, and optionally ``kind``, which groups the results, and ``before``, the earlier
   messages of the conversation as a list of objects with ``role`` and ``content``. No other fields.
@@ -17,6 +17,7 @@ line. Texts of a file are never executed.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Never, get_args
@@ -31,6 +32,7 @@ MAX_SUITE_BYTES = 5 * 10**6
 MAX_PROMPT = 100_000
 MAX_KIND = 40
 MAX_TURNS = 8
+_DASHES = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 
 _REMEDY = (
     'Write it as {"prompt": "…"}, with kind and before optional, '
@@ -133,6 +135,38 @@ def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
     )
     _check_count(len(items), source)
     return items
+
+
+def typed_suite(text: str) -> tuple[SuiteItem, ...]:
+    """Split a text into prompts at its lines of three or more dashes.
+
+    The first words of a prompt are its kind, so that each has its own results.
+
+    Raises:
+        ConfigError: There is no prompt, there are too many, or one is too long.
+    """
+    prompts = [each.strip() for each in _DASHES.split(text) if each.strip()]
+    _check_count(len(prompts), "The text")
+    for number, each in enumerate(prompts, 1):
+        if len(each) > MAX_PROMPT:
+            raise ConfigError(
+                f"Prompt {number} has more than {MAX_PROMPT:,} characters.", remedy="Shorten it."
+            )
+    return tuple(
+        SuiteItem(prompt=each, kind=kind_of(each) or _first_words(each)) for each in prompts
+    )
+
+
+def typed_text(items: tuple[SuiteItem, ...]) -> str | None:
+    """Return the text that ``typed_suite`` splits into these prompts; None if there is none."""
+    text = "\n---\n".join(each.prompt for each in items)
+    return text if items and text.strip() and typed_suite(text) == items else None
+
+
+def _first_words(prompt: str) -> str:
+    printable = "".join(each if each.isprintable() else " " for each in prompt)
+    words = " ".join(printable.split())
+    return words if len(words) <= MAX_KIND else words[: MAX_KIND - 1].rstrip() + "…"
 
 
 def _check_count(count: int, source: str) -> None:

@@ -1,4 +1,4 @@
-"""The shipped prompts: presets of five kinds and chat prompts of ten tasks, no duplicates."""
+"""The shipped prompts (five kinds of presets, ten tasks of chat prompts) and typed prompts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from itertools import groupby
 
 import pytest
 
-from specviz.record.prompts import Preset, kind_of, read_chat_prompts, read_presets
+from specviz.errors import ConfigError
+from specviz.record.conversations import Message
+from specviz.record.prompts import (
+    MAX_ITEMS,
+    MAX_PROMPT,
+    Preset,
+    SuiteItem,
+    kind_of,
+    read_chat_prompts,
+    read_presets,
+    typed_suite,
+    typed_text,
+)
 
 KINDS = ["story", "dialogue", "list", "copying", "off-domain"]
 TASKS = [
@@ -80,3 +92,42 @@ def _task(prompt: Preset) -> str:
 def _num_tokens(prompt: Preset) -> float:
     """Return the length of a conversation at the usual 4 characters per token."""
     return sum(map(len, (prompt.text, *(each.content for each in prompt.before)))) / 4
+
+
+class TestTypedPrompts:
+    def test_lines_of_dashes_separate_prompts(self) -> None:
+        found = typed_suite("\n---\nFirst\n\n- a list\n-- b\n-----  \n  Second \n---")
+        assert [each.prompt for each in found] == ["First\n\n- a list\n-- b", "Second"]
+        assert [each.kind for each in found] == ["First - a list -- b", "Second"]
+
+    def test_kinds_are_short_and_printable(self) -> None:
+        assert typed_suite("\u202e" + "word " * 99)[0].kind == "word " * 7 + "word…"
+        shipped = read_presets()[0]
+        assert typed_suite(shipped.text)[0].kind == shipped.kind
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("---\n \n---", "0 prompts"),
+            ("a\n---\n" * (MAX_ITEMS + 1), "601 prompts"),
+            ("a\n---\n" + "b" * (MAX_PROMPT + 1), "Prompt 2 has more than 100,000"),
+        ],
+    )
+    def test_refuses_wrong_counts_and_long_prompts(self, text: str, words: str) -> None:
+        with pytest.raises(ConfigError, match=words):
+            typed_suite(text)
+
+    def test_gives_back_only_prompts_that_can_be_typed(self) -> None:
+        typed = typed_suite("One\n---\nTwo\nlines")
+        text = typed_text(typed)
+        assert text is not None
+        assert typed_suite(text) == typed
+        before = (Message(role="user", content="Hi"), Message(role="assistant", content="Hello"))
+        others = (
+            SuiteItem(prompt="One", kind="else"),
+            SuiteItem(prompt="One\n---\nTwo", kind="One --- Two"),
+            SuiteItem(prompt="One", kind="One", before=before),
+            SuiteItem(prompt=" One", kind="One"),
+            SuiteItem(prompt=""),
+        )
+        assert not any(typed_text((each,)) for each in others)

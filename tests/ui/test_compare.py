@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem, parse_lane
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES
+from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES, typed_suite
 from specviz.record.trace import RunConfig
 from specviz.ui.compare import expected_time
 from specviz.ui.compare.lanes import Cards, lane_text
-from specviz.ui.compare.settings import Shared, plan_of
+from specviz.ui.compare.settings import Shared, plan_of, take_settings, unsupported_by_controls
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.tune.fakes import FakeMaker
 from tests.ui.compare_page import compare_page, lanes_of, linked, unescaped
@@ -265,6 +266,21 @@ def test_plans_an_uploaded_suite() -> None:
     sound(app.run())
     assert not app.error
     assert "20 runs of at most 64 tokens: 2 lanes × 2 prompts × 5 repeats" in words(app)
+
+
+def test_plans_typed_prompts_and_takes_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = compare_page()
+    sound(app.segmented_control(key="compare_suite_source").set_value("Several prompts").run())
+    sound(app.text_area(key="compare_suite_file_typed").set_value("One day\n---\nTom").run())
+    assert "20 runs of at most 64 tokens: 2 lanes × 2 prompts × 5 repeats" in words(app)
+    lanes = (DEFAULT, replace(DEFAULT, config=RunConfig(gamma=2)))
+    plan = Plan(lanes=lanes, items=typed_suite("Anna\n---\nBen\n---\nEve"), repeats=2)
+    assert not unsupported_by_controls(plan)
+    monkeypatch.setattr(st, "session_state", {})
+    take_settings(plan)
+    text = st.session_state["compare_suite_file_typed"]
+    assert st.session_state["compare_suite_source"] == "Several prompts"
+    assert typed_suite(text) == plan.items
 
 
 def test_rerun_after_a_change_is_fast() -> None:

@@ -231,3 +231,11 @@ def test_uses_costs_of_another_machine(use: Callable[..., ScoringMaker]) -> None
 
 
 # -- the answer
+
+
+def test_scores_typed_prompts(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_source="Several prompts", tune_lookup="false")
+    refused(app, "No texts are chosen.")
+    sound(app.text_area(key="tune_suite_typed").set_value("One day\n---\nTom had").run())
+    assert [each.prompt for each in asked(app).items] == ["One day", "Tom had"]

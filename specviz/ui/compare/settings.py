@@ -19,10 +19,18 @@ from specviz.record.prompts import (
     SHIPPED_SUITES,
     SuiteItem,
     kind_of,
+    typed_text,
 )
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
+from specviz.ui.widgets.prompt_boxes import (
+    FILE,
+    OWN_SUITES,
+    TYPED,
+    PromptBoxes,
+    typed_key,
+    uploaded_items,
+)
 from specviz.ui.widgets.run_controls import choose_chat_template, watched_chat
 
 _LINKED = "query-params"
@@ -33,8 +41,8 @@ _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _REPEATS, _MOST_REPEATS = 5, 20
 _SUITE = "compare_suite_source"
 _SUITE_CHAT = "compare suite chat"  # whether the lanes used a chat template
-_FILE = "A file of mine"
-_SOURCES = (PRESETS, CHAT_PROMPTS, _FILE)
+_OWN_KEY = "compare_suite_file"
+_SOURCES = (PRESETS, CHAT_PROMPTS, TYPED, FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +136,8 @@ def choose_suite(*, chat: bool) -> Suite:
             "Repeats of each", 1, _MOST_REPEATS, _REPEATS, key="compare_suite_repeats", width=150
         )
     try:
-        items = SHIPPED_SUITES.get(source or "", partial(uploaded_items, "compare_suite_file"))()
+        own = partial(OWN_SUITES.get(source or "", uploaded_items), _OWN_KEY)
+        items = SHIPPED_SUITES.get(source or "", own)()
     except SpecvizError as error:
         return Suite(error=error)
     return Suite(items=_of_chosen_kinds(items), repeats=int(repeats))
@@ -170,16 +179,18 @@ def take_settings(plan: Plan) -> None:
         state[_SUITE], state[_SUITE_CHAT] = source, config.chat
         if source in SHIPPED_SUITES:
             state[_kinds_key(_kinds(SHIPPED_SUITES[source]()))] = _kinds(plan.items)
+        if source == TYPED:
+            state[typed_key(_OWN_KEY)] = typed_text(plan.items)
         state["compare_suite_repeats"] = repeats
 
 
 def _source_of(plan: Plan) -> str:
-    """Return the source of the plan's prompts: a shipped suite, whole or in part, else a file."""
+    """Return the source of the plan's prompts; a shipped suite may be there in part only."""
     for name, made in SHIPPED_SUITES.items():
         kinds = _kinds(plan.items)
         if tuple(each for each in made() if each.kind in kinds) == plan.items:
             return name
-    return _FILE
+    return FILE if typed_text(plan.items) is None else TYPED
 
 
 def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
@@ -191,7 +202,7 @@ def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
         found.append(f"The plan has more than the {_MOST_REPEATS} repeats that this page allows.")
     if config.stop:
         found.append("Stop strings cannot be set on this page.")
-    if len(plan.items) > 1 and _source_of(plan) == _FILE:
+    if len(plan.items) > 1 and _source_of(plan) == FILE:
         found.append("The prompts came from a file; choose that file again.")
     return tuple(found)
 

@@ -31,7 +31,7 @@ from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.method_boxes import early_exits
 from specviz.ui.widgets.pair_panel import num_layers
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
+from specviz.ui.widgets.prompt_boxes import FILE, OWN_SUITES, TYPED, PromptBoxes
 from specviz.ui.widgets.run_controls import (
     choose_chat_template,
     start_like_watch,
@@ -41,8 +41,8 @@ from specviz.ui.widgets.run_controls import (
 
 _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
-_ONE, _FILE, _PASTED = "One prompt", "A file of mine", "Pasted text"
-SOURCES = (_ONE, PRESETS, CHAT_PROMPTS, _FILE, _PASTED)
+_ONE, _PASTED = "One prompt", "Pasted text"
+SOURCES = (_ONE, TYPED, PRESETS, CHAT_PROMPTS, FILE, _PASTED)
 _LOOKUPS = ("drafter=prompt-lookup", "drafter=suffix")
 _METHODS = (
     "rule=block", "rule=coupled", "rule=match", "num_drafts=2", "num_drafts=4",
@@ -87,7 +87,9 @@ class TuneSettings:
         if self.texts.error is not None:
             raise self.texts.error
         if not self.texts.items:
-            raise ConfigError("No texts are chosen.", remedy="Choose a file or the presets.")
+            raise ConfigError(
+                "No texts are chosen.", remedy="Type prompts, or choose a file or the presets."
+            )
         temperatures = {*self.temperatures, self.config.temperature}
         return Question(
             lanes=self._lanes(spec),
@@ -170,7 +172,12 @@ def _choose_texts(*, chat: bool) -> Texts:
         return Texts(items=(SuiteItem(prompt=prompt, kind=kind_of(prompt)),))
     if source in SHIPPED_SUITES:
         return Texts(items=SHIPPED_SUITES[source]())
-    return _pasted() if source == _PASTED else _uploaded()
+    if source == _PASTED:
+        return _pasted()
+    try:
+        return Texts(items=OWN_SUITES[source]("tune_suite"))
+    except SpecvizError as error:
+        return Texts(error=error)
 
 
 def _pasted() -> Texts:
@@ -179,13 +186,6 @@ def _pasted() -> Texts:
         problem = ConfigError("There is no text.", remedy="Paste a text.")
         return Texts(error=problem)
     return Texts(items=(SuiteItem(prompt=""),), text=text)
-
-
-def _uploaded() -> Texts:
-    try:
-        return Texts(items=uploaded_items("tune_suite"))
-    except SpecvizError as error:
-        return Texts(error=error)
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:

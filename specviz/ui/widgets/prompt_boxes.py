@@ -20,8 +20,10 @@ from specviz.record.prompts import (
     read_chat_prompts,
     read_presets,
     read_suite,
+    typed_suite,
 )
 
+TYPED, FILE = "Several prompts", "A file of mine"
 _OWN = "custom prompt"
 EARLIER = "messages before"  # session state: the earlier messages of the conversation on Watch
 
@@ -156,6 +158,27 @@ def uploaded_items(key: str) -> tuple[SuiteItem, ...]:
     except UnicodeDecodeError:
         raise ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.") from None
     return read_suite(text, file.name)
+
+
+def typed_items(key: str) -> tuple[SuiteItem, ...]:
+    """Draw a text area for several prompts, and return them; empty without a text.
+
+    Raises:
+        SpecvizError: There are too many prompts, or one is too long.
+    """
+    text = st.text_area(
+        "Prompts, separated by a line of ---", key=typed_key(key), height=200,
+        persist_state="session", placeholder="Summarise this mail: …\n---\nTranslate to German: …",
+    )  # fmt: skip
+    return typed_suite(text) if text.strip() else ()
+
+
+def typed_key(key: str) -> str:
+    """Return the key of the text area beside the uploader ``key``."""
+    return f"{key}_typed"
+
+
+OWN_SUITES = {TYPED: typed_items, FILE: uploaded_items}
 
 
 def _link(preset: str) -> None:
