@@ -4,7 +4,9 @@
 import { Player } from "./player.js";
 import { IN_QUERY } from "./presenter.js";
 
-const LONGEST = 20000; // milliseconds until this view is removed, even if the page is not drawn
+/** @import { StateOfRun } from "./player.js" */
+
+const LONGEST = 20000; // milliseconds until this view is hidden, even if the page is not drawn
 const LOOK_EVERY = 100; // milliseconds
 
 function openFirstStage() {
@@ -17,26 +19,39 @@ function openFirstStage() {
   player.receive(JSON.parse(text));
 
   const end = () => {
-    if (!cover.isConnected) return;
     clearInterval(looking);
-    player.close();
-    cover.remove();
+    hide();
     delete window.specvizFirstStage;
   };
-  let leaving = false;
+  /** @type {((state: StateOfRun|null) => void)|null} */
+  let goOn = null;
+  const handOver = () => {
+    if (!goOn) return;
+    goOn(player.stateOfRun());
+    goOn = null;
+    requestAnimationFrame(() => requestAnimationFrame(end)); // the page has been painted by then
+  };
+  const hide = () => {
+    if (!cover.isConnected) return;
+    player.close();
+    cover.remove();
+    handOver();
+  };
   const { pathname } = window.location; // the user may open another page meanwhile
   const isOver = () =>
-    performance.now() > LONGEST ||
     window.location.pathname !== pathname ||
     document.querySelector('#root [data-testid="stException"]') !== null;
-  const looking = setInterval(() => isOver() && end(), LOOK_EVERY);
+  const look = () => {
+    if (isOver()) end();
+    else if (performance.now() > LONGEST) hide();
+  };
+  const looking = setInterval(look, LOOK_EVERY);
   window.specvizFirstStage = {
-    leave: (goOn) => whenDrawn(() => {
-      if (leaving || !cover.isConnected) return;
-      leaving = true;
-      goOn(player.stateOfRun());
-      requestAnimationFrame(() => requestAnimationFrame(end)); // the page has been painted by then
-    }),
+    leave: (next) => {
+      goOn = next;
+      if (cover.isConnected) whenDrawn(handOver);
+      else handOver();
+    },
   };
 }
 

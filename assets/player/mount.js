@@ -46,7 +46,7 @@ export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QU
   player.chooseTheme();
   player.receive(data);
   if (window.specvizFirstStage) {
-    window.specvizFirstStage.leave((state) => player.goOn(state));
+    window.specvizFirstStage.leave((state) => player.continueFrom(state));
   }
   const close = () => {
     players.delete(parentElement);

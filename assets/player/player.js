@@ -179,6 +179,12 @@ export class Player {
     return { run: recording.id, cursor, playing, live, speed, selected, beside, resumes, whatIf, until, tourCard };
   }
 
+  /** Continue where another player was as soon as this one has rounds. @param {StateOfRun|null} state */
+  continueFrom(state) {
+    if (this.current?.store.recording.rounds.length) this.goOn(state);
+    else this.continues = state;
+  }
+
   /** Continue where another player was, if it had the same run. @param {StateOfRun|null} state */
   goOn(state) {
     const store = this.current?.store;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from specviz.local_models.local_model import ModelFacts
+from specviz.local_models.local_model import LocalModel, ModelFacts
 from specviz.record import pairs
 from specviz.record.numbers import SIZE
 from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec
@@ -188,6 +189,36 @@ def test_a_target_alone_runs_with_prompt_lookup_and_its_template(machine: Path) 
     sound(app.segmented_control(key="pair").set_value("Embedded").run())
     assert app.selectbox(key="drafter").value == "model"
     assert not [each for each in app.toggle if each.key == "chat"]
+
+
+def test_a_search_that_ends_while_the_page_is_drawn_draws_it_again(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, named = machine_models.the_machine_models(), machine_models.MachineModels.named
+
+    def search_ends_after(self: machine_models.MachineModels, name: str) -> LocalModel | None:
+        found = named(self, name)
+        while models.activity().searching:
+            time.sleep(0.01)
+        return found
+
+    def page() -> None:
+        import streamlit as st
+
+        from specviz.record.pairs import PairSpec
+        from specviz.ui.widgets.machine_boxes import chosen_models, show_machine_boxes
+
+        st.write("found" if chosen_models(PairSpec()) else "not found")
+        show_machine_boxes(PairSpec(), lambda: None)
+
+    monkeypatch.setattr(machine_models.MachineModels, "named", search_ends_after)
+    app = AppTest.from_function(page, default_timeout=60)
+    app.query_params.update({TARGET_MODEL: "large", DRAFT_MODEL: "none"})
+    app.run()
+    assert app.markdown[0].value == "not found"
+    assert "Searching" in words(app)
+    until(app, lambda: "Searching" not in words(app))
+    assert app.markdown[0].value == "found"
 
 
 def test_the_drafters_with_and_without_a_draft_are_chosen_apart() -> None:

@@ -35,6 +35,7 @@ _NO_DRAFT = "none"
 _CHOSEN = "machine models chosen"
 _REFUSED = "machine folder refused"
 _FOLDER = "model_folder"
+_SEEN = "machine models' activity"  # when the script first read the models
 _MOST_SHOWN = 200  # reasons
 _TICK = 0.5  # seconds
 
@@ -65,7 +66,9 @@ def chosen_models(options: PairSpec) -> MachinePair | None:
         return None
     models = the_machine_models()
     models.search_once()
+    seen = models.activity()  # before the models, which may be found at any moment
     target = models.named(_choice(TARGET_MODEL))
+    st.session_state.setdefault(_SEEN, seen or models.activity(target))
     if target is None:
         return None
     fits = models.drafts_for(target, options)
@@ -204,13 +207,18 @@ def _joined(*parts: str) -> str:
 
 
 def _show_activity(models: MachineModels, pair: MachinePair | None) -> None:
-    """Show what the background thread is doing; redraw the page when it has finished."""
+    """Show what the background thread is doing; redraw the page when it has finished.
+
+    If it has finished since the script first read the models, the page must be redrawn, too: its
+    earlier parts show the models of that moment.
+    """
     target = pair.target if pair is not None else None
 
     def look() -> Activity:
         return models.activity(target)
 
-    redraw_while_busy(look(), look, _activity_name, _show_activity_line, seconds=_TICK)
+    first: Activity = st.session_state.pop(_SEEN)
+    redraw_while_busy(first or look(), look, _activity_name, _show_activity_line, seconds=_TICK)
 
 
 def _activity_name(activity: Activity) -> str:
