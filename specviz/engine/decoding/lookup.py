@@ -11,11 +11,12 @@ from specviz.engine.decoding.copying import CopyingDrafter
 
 
 class PromptLookupDrafter(CopyingDrafter):
-    """Copies the tokens after the latest earlier occurrence of the text's last n-gram.
+    """Copies the tokens that followed the text's last n tokens where these occurred before.
 
-    The draft distributions are one-hots, so the lossless rule accepts a candidate with its target
-    probability. Without an earlier occurrence the proposal is empty. After a run has gone back,
-    occurrences after the current position are ignored.
+    It tries n = 3 first, then 2 and 1, and copies after the latest occurrence. If there is none,
+    the proposal is empty. After a run has gone back, occurrences after the current position are
+    ignored. The draft distributions are one-hots, so the lossless rule accepts a candidate with a
+    probability equal to the candidate's target probability.
     """
 
     longest = 3
@@ -26,7 +27,7 @@ class PromptLookupDrafter(CopyingDrafter):
         self._indexed = 0
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Do nothing: there is no cache, and the index may hold later positions."""
+        """Do nothing: there is no cache, and later positions in the index are ignored."""
 
     def _read(self, history: Sequence[int]) -> None:
         """Index the positions after every n-gram of the history."""
