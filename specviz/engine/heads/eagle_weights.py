@@ -121,7 +121,7 @@ class WeightsReader:
         return weights
 
     def _embedding(self) -> torch.Tensor | None:
-        """Return the head's own embedding, padded to the target's tokens; None if it has none."""
+        """Return the head's own embedding, padded to as many rows as the target's; None if none."""
         name, rows = "embed_tokens.weight", self.target.vocabulary
         if name not in self.tensors:
             if self.shape.width != self.target.width:
