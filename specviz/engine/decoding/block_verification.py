@@ -64,7 +64,7 @@ def joint_weights(ratios: list[float]) -> list[float]:
 def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Return max(0, p_i target - draft) `[count + 1, vocabulary]`.
 
-    Row i is for i accepted candidates. If all are accepted, it is the target's distribution.
+    Row i applies if i candidates are accepted. The last row is the target's distribution.
     """
     scale = torch.tensor(weights, dtype=target.dtype, device=target.device)[:, None]
     residual = scale * target

@@ -45,8 +45,8 @@ class WallClock:
 class EventClock:
     """Divides the wall time between two synchronisations in proportion to CUDA event times.
 
-    ``share``: the fraction of the wall time that the events covered, from the last call of
-    ``seconds``. If the fraction is far below 1, the phase times are unreliable.
+    ``seconds`` sets ``share``, the fraction of the wall time that the events covered. If ``share``
+    is far below 1, the phase times are unreliable.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,13 +1,13 @@
 """Measure the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited; the limit is checked before every step and while contexts are fed. At least
-one context length is tried, and further ones only if all can get enough samples within the limit.
-Few suffice, because costs relative to a target step hardly depend on the context. At every context,
-each kind of step first runs once, uncounted. Then all kinds get their first row at all contexts,
-then their second, and so on. So all costs have about the same number of samples when time runs out.
-A table that was cut short records the smallest number of samples and which verifications are
-interpolated. A context is left out if its plain step, a draft phase, or its shortest or longest
-verification was not measured.
+The time is limited; the limit is checked before every step and while contexts are fed. At least one
+context length is measured, and further ones only if all contexts can get enough samples within the
+limit. Few contexts suffice, because costs relative to a target step hardly depend on the context.
+At every context, each kind of step first runs once, uncounted. Then every verification length gets
+its first row (see ``cost_columns.py``) at all contexts, then its second, and so on. So all costs
+have about the same number of samples when time runs out. A table that was cut short records the
+smallest number of samples and which verifications are interpolated. A context is left out if its
+plain step, a draft phase, or its shortest or longest verification was not measured.
 """
 
 from __future__ import annotations

@@ -96,9 +96,8 @@ def make_drafter(
 ) -> Drafter:
     """Return the drafter that the configuration names, with its own cache.
 
-    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. The
-    draft's cache may already hold those first tokens of ``prompt_ids`` that the text read last has,
-    too.
+    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. If an
+    earlier text began like ``prompt_ids``, the draft's cache begins with a copy of that part.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

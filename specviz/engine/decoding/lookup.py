@@ -11,10 +11,10 @@ from specviz.engine.decoding.copying import CopyingDrafter
 
 
 class PromptLookupDrafter(CopyingDrafter):
-    """Copies the tokens that followed the text's last n tokens where these occurred before.
+    """Copies the tokens that followed the latest earlier occurrence of the text's last n tokens.
 
-    It tries n = 3 first, then 2 and 1, and copies after the latest occurrence. If there is none,
-    the proposal is empty. After a run has gone back, occurrences after the current position are
+    First n is 3; if there is no such occurrence, n is 2, then 1. Without any occurrence the
+    proposal is empty. After a run has gone back, occurrences after the current position are
     ignored. The draft distributions are one-hots, so the lossless rule accepts a candidate with a
     probability equal to the candidate's target probability.
     """

@@ -269,7 +269,7 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
     """Keep the smallest set of likeliest tokens whose total probability reaches ``share``.
 
-    The likeliest token has ``before`` 0, so ``before > 0`` keeps it even if ``share`` rounds to 0.
+    The condition ``before > 0`` keeps the likeliest token even if ``share`` rounds to 0 in float32.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

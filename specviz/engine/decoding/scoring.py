@@ -120,7 +120,7 @@ def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bo
 def _windows(
     makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Yield the chunks: each model's logits `[rows, vocabulary]` and the next tokens `[rows]`."""
+    """Yield for each chunk the models' logits `[rows, vocabulary]` and the next tokens `[rows]`."""
     text = torch.tensor(ids)
     steps = [make(len(text) + 1) for make in makers]
     first = num_prompt - 1

@@ -1,8 +1,8 @@
 """Rules that end drafting before γ candidates.
 
-The text keeps the target's distribution under two conditions. Every drafted candidate is judged.
-And the decision to draft another candidate depends only on the candidates drafted so far and on
-finished rounds, never on that candidate.
+The rules do not change the distribution of the text: every drafted candidate is judged, and the
+decision to draft another candidate depends only on the candidates drafted so far and on finished
+rounds, never on the candidate to be drafted.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class SuffixDrafter(CopyingDrafter):
         return copied
 
     def _most_frequent_next(self, own: Match, other: Match) -> int:
-        """Return the most frequent token after the longer match.
+        """Return the token that most often follows the longer match.
 
         ``own`` is the match in the run's text, ``other`` in the given texts. If they are equally
         long, occurrences in all texts count.

@@ -33,7 +33,7 @@ from specviz.engine.decoding.sampling import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TargetTokens:
-    """The target's tokens `[count + 1]`; ``noise`` and ``margins`` are set for shared noise."""
+    """The target's tokens `[count + 1]`; only shared noise sets ``noise`` and ``margins``."""
 
     token_ids: torch.Tensor
     noise: torch.Tensor | None = None  # [count + 1, vocabulary]

@@ -1,11 +1,10 @@
 """Draft trees of candidates; several drafts (parallel chains) also form a tree.
 
 The draft model or the head processes a level in one step; a node attends only to the text and to
-its ancestors in the tree.
-Siblings are drawn in turn, without replacement: earlier siblings are removed from the distribution.
-Several drafts with ``replacement`` draw all siblings from the same distribution. At temperature 0
-and under token matching, the siblings are the draft's likeliest tokens in order. The growth
-(``tree_growth.py``) decides how many children a node gets.
+its ancestors in the tree. Siblings are drawn in turn, without replacement: earlier siblings are
+removed from the distribution. Several drafts with ``replacement`` draw all siblings from the same
+distribution. At temperature 0 and under token matching, the siblings are the draft's likeliest
+tokens in order. The growth (``tree_growth.py``) decides how many children a node gets.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ Children are tested in the order they were drawn. Child k is accepted with proba
 min(1, q_k/p_k), where p_k is the distribution it was drawn from and q_k is what remains of the
 target's distribution. q_1 is the target's distribution; after a rejection, q_(k+1) is
 max(0, q_k - p_k), normalised (SpecInfer, Miao et al. 2024). Jeon et al. (2024) extend this to
-children drawn without replacement.
-If all children are rejected, the extra token is drawn from the last remaining distribution. The
-record stores child k's probabilities under p_k and q_k.
+children drawn without replacement. If all children are rejected, the extra token is drawn from the
+last remaining distribution. The record stores child k's probabilities under p_k and q_k.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class GraphedTarget:
         self._length -= count
 
     def _set_tokens(self, token_ids: Sequence[int], index: int) -> None:
-        """Write these tokens to the text after the cached ones; the next step feeds their first."""
+        """Write these tokens to the text after the cached ones; the next step feeds the first."""
         self._ahead.clear()
         self._state.write(token_ids, self._length)
         self._state.set_position(self._length + 1, index)

@@ -51,7 +51,7 @@ class EagleChains(EagleRun):
         return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that rows embed; if ``shift_ids`` is 0, rows 0 and 1 embed token 1."""
+        """Return the tokens that rows embed: token t + ``shift_ids`` for row t, but 1 for row 0."""
         if self._head.settings.shift_ids == 1:
             return self._text[places + 1]
         return self._text[places.clamp(min=1)]

@@ -238,7 +238,7 @@ class EagleRun(HeadRun):
         return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-        """Return the tokens that rows embed; if ``shift_ids`` is 0, rows 0 and 1 embed token 1."""
+        """Return the tokens that rows embed: token t + ``shift_ids`` for row t, but 1 for row 0."""
         if self._head.settings.shift_ids == 1:
             return token_ids
         self._ids[begin:end] = token_ids

@@ -16,7 +16,7 @@ from specviz.engine.model.step_capabilities import HiddenStates
 
 
 class ReadText:
-    """A text with the target's distributions and hidden states along it, for any of its heads."""
+    """A text with the target's distributions and hidden states; the target's heads share it."""
 
     @torch.inference_mode()
     def __init__(
@@ -154,7 +154,7 @@ def rounds_along(
 def _accepted_at_once(
     head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
 ) -> Callable[[int], int]:
-    """Return a function: given the index of a round's newest token, how many it accepts."""
+    """Return a function from the index of a round's newest token to its accepted candidates."""
     if not starts:
         return lambda _: 0
     chains = EagleChains(head, text.ids, text.states(head), gamma, starts)
@@ -169,7 +169,7 @@ def _accepted_at_once(
 
 
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
-    """Return the same function for any head; call it with ascending indices."""
+    """Return the function of ``_accepted_at_once`` for any head; call it with ascending indices."""
     run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
 
     def accepted_after(start: int) -> int:

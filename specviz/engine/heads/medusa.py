@@ -2,8 +2,8 @@
 
 A head consists of residual blocks and an output matrix. Head 0 proposes the first candidate, head 1
 the second, and so on; no head depends on the other candidates. Files name their tensors like the
-authors' code, vLLM or text-generation-inference. Heads of the latter's Medusa v2 use the target's
-output matrix.
+authors' code, vLLM or text-generation-inference (TGI). Heads in TGI's Medusa v2 format use the
+target's output matrix.
 """
 
 from __future__ import annotations
