@@ -3,8 +3,9 @@
 A model is a function from a text to the distribution `[vocabulary]` of the next token. Uniforms in
 [0, 1) decide every draw. There is no KV cache, no trace and no torch tensor. The output has exactly
 the target's distribution (Leviathan et al. 2023; Chen et al. 2023). At temperature 0 the
-distributions are one-hot; nothing else changes. The real engine (``decoding/speculation.py``)
-needs only one target pass per round; tests check that it emits the same tokens as this module.
+distributions are one-hot; nothing else changes. This module calls the target for every candidate.
+The real engine (``decoding/speculation.py``) makes one target pass per round instead. Tests check
+that both emit the same tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Model = Callable[[Text], np.ndarray]
 def decode(
     draft: Model, target: Model, prompt: Text, *, gamma: int, length: int, seed: int
 ) -> Text:
-    """Return the ``length`` tokens after the prompt, drafting at most ``gamma`` at a time."""
+    """Return ``length`` tokens that continue the prompt; a round drafts at most ``gamma``."""
     text, end = prompt, len(prompt) + length
     index = 0
     while len(text) < end:
@@ -53,11 +54,11 @@ def play_round(
         distribution = residual if residual.any() else target_probs
         return (*accepted, draw(distribution, uniforms[EXTRA_SLOT]))
 
-    # Bonus: all candidates are accepted. The target pass also yields the next distribution.
+    # Bonus: all candidates are accepted, so one more token is drawn from the target.
     return (*candidates, draw(target(text + candidates), uniforms[EXTRA_SLOT]))
 
 
 def draw(distribution: np.ndarray, uniform: float) -> int:
-    """Return the first token whose cumulative probability exceeds ``uniform`` times the total."""
+    """Draw a token by the inverse CDF; ``distribution`` need not be normalised."""
     cumulated = np.cumsum(distribution, dtype=np.float64)
     return int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))

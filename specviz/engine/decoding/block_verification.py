@@ -1,11 +1,12 @@
 """Block verification: all candidates of a chain are judged jointly (Sun et al. 2024).
 
-The joint weight of candidate i is p_i = min(1, p_(i-1) target/draft), with p_0 = 1. The test of
-candidate i succeeds with a probability called its coin: Z_i / (Z_i + 1 - p_i), where
-Z_i = sum max(0, p_i target - draft) at the next position. The last candidate's coin is p_i. The
-round accepts all candidates up to the last one whose test succeeds, even if earlier tests failed.
-With n accepted candidates, the extra token is drawn from max(0, p_n target - draft), or from the
-target if all are accepted.
+The joint weight of candidate i is p_i = min(1, p_(i-1) r_i), with p_0 = 1. Here r_i is the
+candidate's target probability divided by its draft probability. Each candidate has a test, and the
+probability that the test succeeds is called the candidate's coin: Z_i / (Z_i + 1 - p_i), where Z_i
+is the sum of max(0, p_i target - draft) over all tokens at the next position. No candidate follows
+the last one, so its coin is its joint weight. The round accepts all candidates up to the last one
+whose test succeeds, even if earlier tests failed. With n accepted candidates, the extra token is
+drawn from max(0, p_n target - draft), normalised, or from the target if all are accepted.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class BlockJudge:
 
 
 def joint_weights(ratios: list[float]) -> list[float]:
-    """Return p_0 = 1, p_1, …; ``ratios`` are target/draft at the candidates."""
+    """Return p_0 = 1, p_1, …; ``ratios``: each candidate's target over its draft probability."""
     weights = [1.0]
     for ratio in ratios:
         weights.append(min(1.0, weights[-1] * ratio))
@@ -61,7 +62,10 @@ def joint_weights(ratios: list[float]) -> list[float]:
 
 
 def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return max(0, p_i target - draft) `[count + 1, vocabulary]`; the last row is ``target``."""
+    """Return max(0, p_i target - draft) `[count + 1, vocabulary]`.
+
+    Row i applies if i candidates are accepted. The last row is the target's distribution.
+    """
     scale = torch.tensor(weights, dtype=target.dtype, device=target.device)[:, None]
     residual = scale * target
     residual[:-1] -= draft
@@ -71,7 +75,7 @@ def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -
 
 
 def acceptance_coins(weights: list[float], totals: list[float]) -> list[float]:
-    """Return the candidates' coins; ``totals[i]`` is Z_i."""
+    """Return the candidates' coins; ``weights[i]`` is p_i, and ``totals[i]`` is Z_i."""
     coins: list[float] = []
     last = len(weights) - 1
     for index in range(1, last):

@@ -1,6 +1,6 @@
 """Speculative runs with the deliberate bugs that ``record/breaks.py`` describes.
 
-A bug replaces a rule, a drafter, a source of uniforms or a step; the loop itself is unchanged.
+A bug replaces a rule, a drafter, a source of uniforms or a step; the decoding loop is unchanged.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _with_steps(
 
 
 class _Untrimmed(WrappedStep):
-    """A step whose ``forget`` wrongly leaves up to ``spare`` tokens in the cache in total."""
+    """A step whose ``forget`` wrongly keeps tokens in the cache, at most ``spare`` in total."""
 
     def __init__(self, step: Step, spare: int) -> None:
         super().__init__(step)
@@ -160,7 +160,7 @@ class _BonusFromDraft(WrappedStep):
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed a tree; return the draft's logits at leaves (bonus tokens), else the target's."""
+        """Feed a tree; return the target's logits, but the draft's at leaves (bonus tokens)."""
         rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]
@@ -179,7 +179,7 @@ def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConf
 
 
 class _ColderSampler(Sampler):
-    """Draws tokens at half the temperature, but returns the full temperature's distribution."""
+    """Draws tokens at half the temperature, but returns the distribution at the full one."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -204,7 +204,7 @@ class _LikeliestSampler(Sampler):
 
 
 class _ReusedUniforms(Uniforms):
-    """Uniforms that draw a candidate and also decide its verdict."""
+    """Uses the uniform that draws a candidate a second time, for the candidate's verdict."""
 
     def of_round(self, index: int, num_candidates: int) -> np.ndarray:
         drawn = super().of_round(index, num_candidates)

@@ -45,8 +45,8 @@ class WallClock:
 class EventClock:
     """Divides the wall time between two synchronisations in proportion to CUDA event times.
 
-    ``share`` is the fraction of the wall time that the events covered at the last reading. If
-    it is far below 1, the phase times are unreliable.
+    ``seconds`` sets ``share``, the fraction of the wall time that the events covered. If ``share``
+    is far below 1, the phase times are unreliable.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,14 +1,16 @@
 """One column of the step-cost table: step times of both models at one context length.
 
-A *row* alternates draft phases of one kind with verifications of one length. So the processor
-caches are in the same state as in a run. Plain target steps follow, and the row's times are divided
-by the median of the plain steps around the row: if the machine slows down for a second, the
-numerator and the denominator of c and v grow alike. Rounds of a tree have rows of their own.
-``step_timer.py`` times single steps; ``costs.py`` fills the table.
+A *row* times draft phases of one kind and verifications of one length in turn. The two alternate
+as in a run, so the processor caches are in the same state as in a run. Plain target steps follow.
+The row's times are divided by the median of the plain steps just before and just after the row. So
+if the machine slows down for a second, c and v hardly change: their numerators and denominators
+grow alike. Rounds of a tree have rows of their own. ``step_timer.py`` times single steps;
+``costs.py`` fills the table.
 
-All steps are timed without pending tokens (``recurrent_step.py``). In a run, a target with
-recurrent layers feeds up to 8 pending tokens together with a verification, and a larger number in a
-separate pass, so its rounds take longer than these times. The times include its state snapshots.
+A target with recurrent layers has to read some tokens again after a rollback (the pending tokens
+of ``recurrent_step.py``): up to 8 together with the next verification, more in a separate pass. No
+timed step has pending tokens, so the rounds of such a target take longer than these times. The
+times do include its state snapshots.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import ENOUGH_SAMPLES
 
 MAX_TOKENS = 17
-LATER_STEPS = 3  # draft steps after the first, in the phases that measure a later step
+LATER_STEPS = 3  # draft steps after the first, in the phases that give the cost of a later step
 PLAIN_ROW = 2  # plain steps counted after a row
 _PHASES = ((1, 1), (2, 1), (1, 1 + LATER_STEPS))  # tokens fed in the first step, candidates drafted
 _USUAL = 9  # tokens; a longer verification evicts the draft's data from the processor caches
@@ -82,8 +84,9 @@ class TimeBudget:
 class Cell:
     """Times of one kind of step.
 
-    ``counted`` times are in seconds for plain steps. For other steps they are multiples of the
-    neighbouring plain steps' median. ``fallback``, in seconds, is used until a time is counted.
+    ``counted``: the times that count. For plain steps they are in seconds; for other steps they
+    are divided by the median of the plain steps around them. ``fallback``: the seconds of an
+    uncounted step, used while ``counted`` is empty.
     """
 
     counted: list[float] = field(default_factory=list)
@@ -104,8 +107,8 @@ class Cell:
     def error(self) -> float:
         """Half-width of the median's 95 % interval, relative to the median; 1 if unknown.
 
-        The interval's ends are order statistics, so no distribution of the times is assumed. Fewer
-        than six samples cannot give a 95 % interval.
+        The interval's ends are two of the sorted times, which assumes nothing about how the times
+        are distributed. Fewer than six times cannot give a 95 % interval.
         """
         ranked, count = sorted(self.counted), len(self.counted)
         if count < ENOUGH_SAMPLES:
@@ -157,10 +160,10 @@ class Column:
     def row(self, tokens: int, turns: int) -> None:
         """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
-        As in a run, all turns draft and verify the same numbers of tokens. The first turn is not
-        counted, because the processor caches still hold data of the previous row. For the same
-        reason plain steps are counted only after a warm-up. Weights that fit in the caches return
-        to them within about ten steps; the target alone runs in this state.
+        As in a run, all turns draft and verify the same numbers of tokens. An uncounted turn comes
+        first, because the processor caches still hold data of the previous row. The plain steps
+        begin with uncounted ones, too. After about ten of these, the caches hold the weights
+        again, if they fit, as they do when the target decodes alone.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -194,10 +197,10 @@ class Column:
 
     @property
     def turn_seconds(self) -> float:
-        """The expected seconds of a turn, from one run of each draft phase and verification."""
+        """The expected seconds of a turn, estimated from the uncounted steps of ``begin``."""
         phases = [each.fallback for each in self.phases if each.fallback is not None]
         checks = [each.fallback for each in self.verifications.values() if each.fallback]
-        most = (1 + LATER_STEPS) * min(phases)  # the longest phase has so many steps
+        most = (1 + LATER_STEPS) * min(phases)  # as many steps as the longest phase
         return fmean(min(each, most) for each in phases) + median(checks)
 
     @property
@@ -208,7 +211,10 @@ class Column:
 
     @property
     def usable(self) -> bool:
-        """Whether every unknown cost can be interpolated between two known costs."""
+        """Whether plain steps, draft phases and the shortest and longest verification are known.
+
+        The costs of other verifications can be interpolated.
+        """
         ends = (self.verifications[2], self.verifications[MAX_TOKENS])
         phases = self.phases if self._steps.drafts else []
         return all(cell.known for cell in (self.plain, *phases, *ends))
@@ -225,7 +231,7 @@ class Column:
 
     @property
     def draft_costs(self) -> list[float]:
-        """Seconds of three kinds of draft step: first with one token, first with two, later.
+        """Seconds of a first draft step with one token, a first one with two, and a later one.
 
         Empty if the drafter has no steps.
         """
@@ -236,7 +242,7 @@ class Column:
 
     @property
     def draft_errors(self) -> list[float]:
-        """Relative errors of ``draft_costs``; that of a later step is the longest phase's error."""
+        """Relative errors of ``draft_costs``; a later step has the error of the longest phase."""
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
     @property

@@ -1,12 +1,13 @@
 """Measure the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited; the limit is checked before every step and while contexts are fed. The table
-has as many contexts as get enough samples in the time, but at least one. Few contexts suffice,
-because costs relative to a target step hardly depend on the context. The table is filled breadth
-first: every kind of step once, then row by row at every context. So all costs have about the same
-number of samples when time runs out. A table that was cut short records the smallest number of
-samples and which verifications are interpolated. A context is left out if its plain step, a draft
-phase, or its shortest or longest verification was not measured.
+The time is limited; the limit is checked before every step and while contexts are fed. At least one
+context length is measured, and further ones only if all contexts can get enough samples within the
+limit. Few contexts suffice, because costs relative to a target step hardly depend on the context.
+At every context, each kind of step first runs once, uncounted. Then every verification length gets
+its first row (see ``cost_columns.py``) at all contexts, then its second, and so on. So all costs
+have about the same number of samples when time runs out. A table that was cut short records the
+smallest number of samples and which verifications are interpolated. A context is left out if its
+plain step, a draft phase, or its shortest or longest verification was not measured.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SECONDS = 10.0  # for a whole table
 _PARTS = 4  # groups of plain steps, compared to measure the machine's drift
 _ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a verification length
 _LONG_ROWS = (3, 3, 4)  # counted turns, if time allows only two rows
-_RESERVE = 1.1  # times the expected seconds
+_RESERVE = 1.1  # factor on the expected seconds
 
 
 def measure_step_costs(
@@ -49,7 +50,7 @@ def measure_step_costs(
 
     Args:
         stepwise: time steps driven from the host, even if the pair can decode on the device.
-        on_progress: called at every tenth of the work or of the time; may raise to stop measuring.
+        on_progress: called after each tenth of the work or of the time; may raise to stop.
 
     Returns:
         The table; None if the time was too short for a single context.
@@ -78,7 +79,7 @@ def measure_step_costs(
 
 
 def _middle_first(contexts: Sequence[int]) -> list[int]:
-    """Return the contexts with the middle one first, the closest to most runs."""
+    """Return the contexts with the middle one first, because it is the closest to most runs."""
     middle = contexts[(len(contexts) - 1) // 2]
     return [middle, *(each for each in contexts if each != middle)]
 
@@ -87,8 +88,8 @@ def _seconds(columns: Sequence[Column], kinds: int, rows: Sequence[int], *, more
     """Return the expected seconds until all costs of the columns have enough samples.
 
     Args:
-        kinds: The number of kinds of rounds.
-        more: The number of further columns.
+        kinds: The number of verification lengths, plus 1 if a tree is measured.
+        more: How many columns are to be added to ``columns``.
     """
     first, counted, seconds = columns[0], 0, 0.0
     for turns in rows:
@@ -99,7 +100,10 @@ def _seconds(columns: Sequence[Column], kinds: int, rows: Sequence[int], *, more
 
 
 def _verification_order(wanted: int) -> tuple[int, ...]:
-    """Return the verification lengths: the longest, 2, ``wanted``, then midpoints of gaps."""
+    """Return the verification lengths in the order in which they are measured.
+
+    The longest comes first, then 2 and ``wanted``, then the midpoints of the gaps between them.
+    """
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
@@ -119,7 +123,7 @@ def _column_steps(numbers: int, rows: Sequence[int]) -> int:
 
 
 def _length_steps(rows: Sequence[int]) -> int:
-    """Return the number of steps for one verification length or a tree, uncounted ones included."""
+    """Return the number of steps, counted or not, for one verification length or for a tree."""
     return 2 + sum(2 * (turns + 1) + PLAIN_ROW + 1 for turns in rows)
 
 
@@ -163,7 +167,11 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 
 def _drift(seconds: Sequence[float]) -> float:
-    """Return the largest over the smallest median among consecutive groups of times, minus 1."""
+    """Return how much the machine's speed changed during the measurement.
+
+    The times are split into consecutive groups. The result is the largest median of a group divided
+    by the smallest, minus 1.
+    """
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]
     return max(parts) / min(parts) - 1.0 if parts else 0.0

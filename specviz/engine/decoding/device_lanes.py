@@ -1,6 +1,7 @@
-"""Interfaces of lanes: a lane decodes one text on the device. ``engine/graphed/`` implements them.
+"""Interfaces of lanes, which decode one text each, and of timers of their steps.
 
-The decoding loop, plain decoding and the step-cost measurement use only these interfaces.
+``engine/graphed/`` implements all of them on the device. ``plain_decoding.py`` and
+``step_timer.py`` also implement ``TargetLane`` and ``StepTimer`` with steps driven from the host.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class PlayedRound:
     """A round decoded on the device, as host values, not yet cut at the end of the text."""
 
     uniforms: np.ndarray  # [2 γ + 1], by slot
-    overruled: dict[int, float]  # the seed's draws that forks replaced, by candidate position
+    overruled: dict[int, float]  # the seed's uniforms that forks replaced, by candidate position
     verdicts: Verdicts
     records: list[CandidateRecord]  # empty if the record is off
     times: RoundTimes
@@ -35,9 +36,9 @@ class RoundLane(Protocol):
     prefill: Prefill
 
     def collect(self, room: int) -> PlayedRound:
-        """Return the oldest uncollected round, and start the next one.
+        """Return the oldest round not collected yet, and start the next one.
 
-        ``room``: the number of tokens that still fit in the text; further candidates are left out.
+        ``room``: the number of tokens that still fit in the text; candidates beyond are left out.
         """
         ...
 
@@ -63,7 +64,7 @@ class TargetLane(Protocol):
     def next_token(self, last: int, index: int) -> int:
         """Return the next token of the text.
 
-        Call it for consecutive positions; the device may run ahead of the caller.
+        Call it for one position after the other, as the device may already decode the next.
 
         Args:
             last: the text's last token, which is not in the cache yet.
@@ -95,7 +96,7 @@ class StepTimer(Protocol):
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        """One function per cache that appends tokens to it; call all with the same tokens."""
+        """One function per cache, which appends tokens to it; call all with the same tokens."""
         ...
 
     def plain_step(self) -> float: ...
@@ -127,5 +128,8 @@ class DeviceLanes(Protocol):
     ) -> TargetLane: ...
 
     def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> StepTimer:
-        """Return a timer at this context length; its steps feed the tokens after the context."""
+        """Return a timer at this context length.
+
+        ``token_ids``: the context, then the tokens that the timed steps feed.
+        """
         ...

@@ -1,9 +1,9 @@
 """Drafters: objects that propose candidates and roll their own caches back.
 
 The draft model (``model_drafting.py``) and heads (``head_drafting.py``) draft a chain or a tree
-(``tree_drafting.py``). A head reads the target's hidden states at the tokens that the last target
-pass added to the text. Lookup drafters copy what followed the same tokens earlier (``lookup.py``,
-``suffix.py``). An early exit drafts with the target's first layers.
+(``tree_drafting.py``). A head reads the hidden states that the target computed in its last pass.
+Lookup drafters copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``). An early
+exit drafts with the target's first layers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from specviz.record.run_config import RunConfig
 class Drafter(Protocol):
     @property
     def wants_hidden(self) -> HiddenStates | bool:
-        """The target's hidden states that ``propose`` reads; True for FINAL, False for none."""
+        """The target's hidden states that ``propose`` reads; True means FINAL, and False none."""
         ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -47,10 +47,11 @@ class Drafter(Protocol):
         """Return candidates that follow the history, at most ``count`` on any path.
 
         Args:
-            hidden: The hidden states `[num_tokens, width]` that ``wants_hidden`` names, at the
-                tokens that the last target pass added to the text, newest last. The target has
-                not read the history's last token yet, so this token has no state. In the first
-                round: the states at all tokens of the prompt but the last. None if there are none.
+            hidden: The hidden states `[num_tokens, width]` that ``wants_hidden`` names, oldest
+                first; None if there are none. In the first round they belong to all tokens of the
+                prompt but the last. Later they belong to the tokens of the text that the last
+                target pass fed. The target has not read the history's last token yet, so this
+                token has no state.
         """
         ...
 
@@ -95,8 +96,8 @@ def make_drafter(
 ) -> Drafter:
     """Return the drafter that the configuration names, with its own cache.
 
-    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. The
-    draft's cache may already hold the first tokens of ``prompt_ids``.
+    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. If an
+    earlier text began like ``prompt_ids``, the draft's cache begins with a copy of that part.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

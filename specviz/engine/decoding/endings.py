@@ -9,7 +9,7 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.record.trace import CutReason, Finish, RunConfig
 
-_STOP_MARGIN = 4  # tokens searched per character of a stop string: a character has up to 4 bytes
+_STOP_MARGIN = 4  # tokens searched per character of a stop string: up to 4 bytes, a token each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Endings:
         extra_id: int,
         room: int,
     ) -> RoundOutput:
-        """Return the accepted candidates and extra token, cut at an ending or ``room`` tokens."""
+        """Return accepted candidates and extra token, cut at an ending or after ``room`` tokens."""
         full = (*accepted, extra_id)
         kept = full[:room]
         length, reason = self._first_ending(history, kept)

@@ -18,8 +18,9 @@ from specviz.engine.model.steps import Step
 class HeadReader:
     """Runs a head along a text, and on the trees of a ``TreeDrafter``.
 
-    The first pass of a round takes the target's states at the tokens that the last round added;
-    its number of rows is the proposal's ``catch_up``. Each later candidate takes one row.
+    The first pass of a round feeds one row for each token that the last round added to the text.
+    This number of rows is the proposal's ``catch_up``. In a chain, each later candidate takes one
+    call of ``go_on``.
     """
 
     def __init__(self, head: Head, target: Step, capacity: int, vocabulary: int) -> None:
@@ -49,7 +50,7 @@ class HeadReader:
             self.read(prompt_ids[1:-1], self._target.hidden[:-1])
 
     def read(self, token_ids: Sequence[int], hidden: torch.Tensor) -> torch.Tensor:
-        """Feed rows: each state of ``hidden`` with the token after it, from ``token_ids``."""
+        """Feed one row per state of ``hidden``; ``token_ids``: the token after each state."""
         places, width = len(self._head.states.places), self._head.target.width
         states = hidden.view(len(hidden), places, -1)[..., :width]  # a simulated size adds columns
         fed = torch.tensor(token_ids, device=hidden.device)
@@ -59,9 +60,10 @@ class HeadReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int] | None:
-        """Feed the rows of the text's new tokens; return the logits after them and their number.
+        """Feed the rows of the text's new tokens; return the logits after them.
 
-        Returns None if the prompt has a single token, which the target has not processed yet.
+        Also returns the number of rows. Returns None if ``hidden`` is None: in the first round
+        after a prompt of one token, which the target has not read yet.
         """
         if hidden is None:
             return None
@@ -76,13 +78,13 @@ class HeadReader:
         return self._run.branch(token_ids, parents)[:, : self._vocabulary]
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Drop the rows beyond the text; its last token has no row of its own yet."""
+        """Keep the rows of the first ``valid`` tokens: one fewer than tokens (see ``head.py``)."""
         del kept
         self._run.forget(max(0, self._run.length - max(0, valid - 1)))
 
 
 class HeadDrafter(HeadReader):
-    """Drafts a chain."""
+    """Drafts a chain with a head."""
 
     def __init__(
         self,

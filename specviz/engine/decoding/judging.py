@@ -21,7 +21,8 @@ from specviz.engine.decoding.verify import Rule, verify
 class TargetToken:
     """The token that the target sampled at a candidate's position.
 
-    ``margin``: the runner-up's arrival time divided by the winner's, minus 1 (see ``race``).
+    ``margin``: with shared noise, the arrival time of the second token divided by that of the
+    sampled one, minus 1 (see ``sampling.race``).
     """
 
     token_id: int
@@ -35,14 +36,15 @@ class Verdicts:
     """The verdicts of a round and the probabilities that the trace records, as host values.
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
-    that were tested and not accepted. ``judged_jointly``: all candidates were judged together, so
-    the trace calls those that are in neither list "cut" instead of "discarded".
+    that were tested and not accepted. ``judged_jointly``: all candidates were judged together.
+    None of them is untested then, so the trace calls those in neither list "cut" instead of
+    "discarded".
     """
 
     token_ids: list[int]
     draft_probs: list[float]
     target_probs: list[float]
-    expected: list[float]  # acceptance probability at each position, before the token is drawn
+    expected: list[float]  # acceptance probability at each position, before its token is drawn
     path: tuple[int, ...]
     rejected: tuple[int, ...]
     extra_id: int
@@ -58,7 +60,8 @@ class Verdicts:
     # distribution when each was tested, [num_tested, vocabulary].
     tested: tuple[int, ...] = ()
     remaining: torch.Tensor | None = None
-    decided_with: list[int] | None = None  # candidate whose uniform decided each verdict; None: own
+    # For each verdict, the candidate whose uniform decided it; None if each decided its own.
+    decided_with: list[int] | None = None
 
     @property
     def accepted_ids(self) -> list[int]:
@@ -124,9 +127,10 @@ class Decision:
 
 
 def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
-    """Return the verdicts on ``count`` candidates from a decision's ``values``, copied to the host.
+    """Return the verdicts on ``count`` candidates.
 
-    ``tested``: use only the first ``tested`` candidates; the others do not fit into the text.
+    ``values``: a decision's ``values`` after their copy to the host. ``tested``: use only so many
+    candidates; the others do not fit into the text.
     """
     count_tested = count if tested is None else min(count, tested)
     rows = [values[row * count : row * count + count_tested] for row in range(4)]

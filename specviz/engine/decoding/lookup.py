@@ -11,11 +11,12 @@ from specviz.engine.decoding.copying import CopyingDrafter
 
 
 class PromptLookupDrafter(CopyingDrafter):
-    """Copies the tokens after the latest earlier occurrence of the text's last n-gram.
+    """Copies the tokens that followed the latest earlier occurrence of the text's last n tokens.
 
-    The draft distributions are one-hots, so the lossless rule accepts a candidate with its target
-    probability. Without an earlier occurrence the proposal is empty. After a run has gone back,
-    occurrences after the current position are ignored.
+    First n is 3; if there is no such occurrence, n is 2, then 1. Without any occurrence the
+    proposal is empty. After a run has gone back, occurrences after the current position are
+    ignored. The draft distributions are one-hots, so the lossless rule accepts a candidate with a
+    probability equal to the candidate's target probability.
     """
 
     longest = 3
@@ -26,7 +27,7 @@ class PromptLookupDrafter(CopyingDrafter):
         self._indexed = 0
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Do nothing: there is no cache, and the index may hold later positions."""
+        """Do nothing: there is no cache, and later positions in the index are ignored."""
 
     def _read(self, history: Sequence[int]) -> None:
         """Index the positions after every n-gram of the history."""

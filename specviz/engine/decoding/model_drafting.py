@@ -17,7 +17,7 @@ from specviz.engine.model.steps import Step
 
 
 class ModelReader:
-    """Base class of drafters with a model; reads all prompt tokens but the last."""
+    """Runs a drafting model along a text, and on the trees of a ``TreeDrafter``."""
 
     wants_hidden = False
 
@@ -39,7 +39,7 @@ class ModelReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int]:
-        """Feed the text's new tokens; return the logits after them and their number."""
+        """Feed the text's new tokens; return the logits after them and the number of tokens."""
         del hidden
         catch_up = len(history) - self._step.length
         fed = torch.tensor(history[-catch_up:], device=self._step.device)
@@ -49,7 +49,7 @@ class ModelReader:
         return self._step.branch(token_ids, parents)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that are now text."""
+        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that joined the text."""
         self._step.keep(kept)
         self._step.forget(max(0, self._step.length - valid))
 
@@ -58,7 +58,7 @@ class ModelDrafter(ModelReader):
     """Drafts a chain token by token.
 
     The last candidate of a round is not fed to the model. If all candidates were accepted, the
-    first step of the next round feeds two tokens to catch up.
+    first step of the next round feeds two tokens: this candidate and the bonus token.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ExitDrafter(ModelDrafter):
         return None
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """Do nothing: the target has read the prompt."""
+        """Do nothing: the target has read the prompt into the shared cache."""
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Do nothing: rolling back the target rolls back the shared cache."""
@@ -109,11 +109,13 @@ def draft_chain(
     draws: Draws,
     stopper: Stopper | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
-    """Draft up to ``count`` tokens; return tokens, distributions and logits, or None for no token.
+    """Draft up to ``count`` tokens; return tokens, distributions and logits.
+
+    Returns None if no token was drafted.
 
     Args:
-        logits_after: returns the logits `[1, vocabulary]` after the last candidate, which is None
-            for the first one.
+        logits_after: returns the logits `[1, vocabulary]` after a candidate; after the text if
+            called with None.
     """
     rows, probs, tokens = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
     last: torch.Tensor | None = None

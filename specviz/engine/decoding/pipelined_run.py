@@ -1,7 +1,7 @@
 """A run whose rounds are decoded on the device; the host reads one while the next is decoded.
 
-The device does not know where a text ends, so rounds beyond the end are dropped. Dropping them
-does not change the text, because the seed decides every round.
+The device does not know where a text ends, so it may decode a round too many. The host drops this
+round.
 """
 
 from __future__ import annotations

@@ -113,4 +113,4 @@ class PlainLane:
 
     def forget(self, count: int) -> None:
         self._target.forget(count)
-        self._target.catch_up()  # otherwise the next step would read more than one token
+        self._target.catch_up()  # otherwise the next step would also read the pending tokens

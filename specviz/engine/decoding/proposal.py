@@ -20,7 +20,7 @@ class Tree:
 
     @property
     def in_tree(self) -> tuple[int, ...]:
-        """The index of every candidate's parent, -1 for the text; also for a chain."""
+        """The index of each candidate's parent, also for a chain; -1 if it is the text."""
         return chain(self.size) if self.parents is None else self.parents
 
 
@@ -28,7 +28,7 @@ class Tree:
 class Proposal:
     """Candidates and the distributions they were drawn from.
 
-    ``parents``: the index of each candidate's predecessor, -1 for the text; None for a chain.
+    ``parents``: the index of each candidate's parent, -1 if it is the text; None for a chain.
     Siblings are in the order in which they were drawn.
     """
 
@@ -82,7 +82,7 @@ def chain(count: int) -> tuple[int, ...]:
 
 
 def depths(parents: Sequence[int]) -> list[int]:
-    """Return the depth of each candidate: 0 for a child of the text."""
+    """Return the depth of each candidate; 0 if its parent is the text."""
     found: list[int] = []
     for parent in parents:
         found.append(0 if parent < 0 else found[parent] + 1)

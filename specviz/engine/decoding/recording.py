@@ -1,9 +1,9 @@
 """Record a round: summarise both models' distributions at every candidate's position.
 
 ``Recorder.begin`` is called in the round. It returns a function that completes the record during
-the next round. On a CPU this function does the work, in kernels that read every distribution once.
-On other devices ``begin`` queues the computation for all positions, and the function transfers the
-result to the host.
+the next round. On a CPU with compiled kernels this function does the work; the kernels read every
+distribution once. Otherwise ``begin`` computes all values or queues their computation on the
+device, and the function converts them to records.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class CandidateRecord:
 class Deferred(Generic[Done]):
     """A deferred computation. Calling it computes whatever is missing and returns the result.
 
-    On a CPU, ``begin`` starts the computation in a single background thread. On other devices it
-    does nothing: the device already computes its part, and the call computes the rest.
+    On a CPU, ``begin`` starts the computation in a single background thread. On other devices
+    ``begin`` does nothing: the device already computes its part, and the call computes the rest.
     """
 
     def __init__(self, device: torch.device, compute: Callable[[], Done]) -> None:
@@ -74,8 +74,8 @@ class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
     Because of the shared workspace, records must be completed in the order in which they were
-    begun. Only runs at temperature 0 use the workspace. It holds the distributions at temperature
-    1: the draft's rows, then the target's rows.
+    begun. Only a run at temperature 0 uses the workspace, for the distributions that its models
+    would have at temperature 1: the draft's rows, then the target's rows.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -94,8 +94,8 @@ class Recorder:
     ) -> Callable[[], list[CandidateRecord]]:
         """Begin a record; return a function that completes it and returns one record per candidate.
 
-        Overlap and bias describe the distributions that the run uses. Insights do, too, except at
-        temperature 0: there they describe the distributions at temperature 1.
+        Overlap and bias describe the distributions that the run uses. So do insights at
+        temperatures above 0; at temperature 0 they describe the distributions at temperature 1.
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
@@ -188,7 +188,10 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Statistics:
-    """Statistics of the draft's rows, then the target's; ``top_*`` also has the residuals' rows."""
+    """Statistics of the distributions: a row per candidate for the draft, then for the target.
+
+    ``top_*`` also have a row per candidate for the residual.
+    """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
     top_probs: Sequence[Sequence[float]]
@@ -209,7 +212,7 @@ class ModelOutputs:
     candidates: torch.Tensor  # [count]
     probs: _Rows
     logits: _Rows
-    certain: bool  # no draft logits: ``logits[0]`` has the one-hots, whose ``_entropy`` is 0
+    certain: bool  # no draft logits: ``logits[0]`` has the one-hots; their ``_entropy`` is 0
 
     @staticmethod
     def of(
@@ -297,11 +300,12 @@ def _logit_statistics(
 def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:
     """Return the entropy in nats without taking the logarithm of every entry.
 
-    With logits z, log p = z / T - k wherever p > 0, also after top-k and top-p. So the entropy is
-    k - mean / T. The entropy of a one-hot is 0.
+    With logits z and a constant k, log p = z / T - k wherever p > 0, also after top-k and top-p. So
+    the entropy is k - mean / T. The likeliest token gives k = likeliest / T - log top_prob. The
+    entropy of a one-hot that is passed as its own logits is 0.
 
     Args:
-        likeliest: logit of the likeliest token, which with ``top_prob`` gives k.
+        likeliest: logit of the likeliest token.
         mean: Σ p z.
         temperature: T.
         top_prob: probability of the likeliest token.
@@ -312,8 +316,8 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest values `[num_rows, count]` of each row and their indices.
 
-    A row is read once, as a grid. The row's ``count`` largest values lie in the ``count`` columns
-    with the largest maxima, so few values are sorted.
+    A long row is read once, as a grid. Its ``count`` largest values lie in the ``count`` columns
+    with the largest maxima, so only these columns are sorted.
     """
     size = rows.shape[-1]
     columns = size // _COLUMN

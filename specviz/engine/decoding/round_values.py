@@ -24,7 +24,7 @@ def candidates_of(
 ) -> tuple[Candidate, ...]:
     """Return the round's candidates.
 
-    ``overruled``: the seed's draws that forks replaced, by candidate position.
+    ``overruled``: the seed's uniforms that forks replaced, by candidate position.
     """
     draws = uniforms[verdict_slot(0) :: 2].tolist()
     outcomes = _outcomes(tree, verdicts, output)

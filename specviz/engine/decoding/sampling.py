@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 
 EXTRA_SLOT = 0
 _COLDEST = 1e-30  # below this, logit / temperature overflows float32
-_UNIFORM_BITS = 24  # the product of a uniform and a float32 is exact in double precision
+_UNIFORM_BITS = 24  # so few that a uniform times a float32 is exact in double precision
 
 
 def draft_slot(position: int) -> int:
@@ -66,7 +66,10 @@ class Noise:
         self._rows: dict[int, torch.Tensor] = {}
 
     def rows(self, place: int, count: int) -> torch.Tensor:
-        """Return the noise `[count, vocabulary]`, starting ``place`` tokens after the prompt."""
+        """Return the noise `[count, vocabulary]` of consecutive positions.
+
+        ``place``: how many tokens are between the prompt and the first position.
+        """
         wanted = range(place, place + count)
         self._rows = {each: self._row(each) for each in wanted}
         return torch.stack(list(self._rows.values()))
@@ -74,7 +77,7 @@ class Noise:
     def _row(self, place: int) -> torch.Tensor:
         if place in self._rows:
             return self._rows[place]
-        self._state["state"]["counter"][1:3] = place, 1  # the 1 avoids the counters of ``Uniforms``
+        self._state["state"]["counter"][1:3] = place, 1  # the 1: not a counter of ``Uniforms``
         self._generator.state = self._state
         raw = self._generator.random_raw(self._vocabulary) >> np.uint64(11)
         row = -np.log((raw + 0.5) * 2.0**-53)
@@ -170,7 +173,7 @@ class Sampler:
 
 
 def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
-    """Return rows `[..., size]` with a one at index `[..., 1]`."""
+    """Return rows `[..., size]` with 1 at ``index`` `[..., 1]` and 0 elsewhere."""
     rows = torch.zeros(*index.shape[:-1], size, dtype=torch.float32, device=index.device)
     return rows.scatter_(-1, index, 1.0)
 
@@ -178,8 +181,8 @@ def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
 def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Return the first token whose cumulative probability exceeds the uniform times the total.
 
-    In double precision, a uniform below 1 times the total is less than the total, so a token of
-    probability 0 is never drawn. For devices without double precision, the host computes the draw.
+    Uniforms are below 1. In double precision the product is therefore less than the total, so a
+    token of probability 0 is never drawn. If a device has no double precision, the host draws.
     """
     if widest_float(probs) != torch.float64:
         return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)
@@ -266,7 +269,7 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
     """Keep the smallest set of likeliest tokens whose total probability reaches ``share``.
 
-    If ``share`` rounds to 0 in float32, ``before > 0`` still keeps the likeliest token.
+    The condition ``before > 0`` keeps the likeliest token even if ``share`` rounds to 0 in float32.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

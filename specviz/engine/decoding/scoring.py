@@ -35,7 +35,7 @@ def score_text(
 ) -> tuple[TextScores, ...]:
     """Return the scores of the text after the prompt, one per configuration.
 
-    All scores use the drafter of the first configuration, which must draft with a model.
+    All scores use the first configuration's drafter: the draft model or an early exit.
     """
     if not text_ids:
         raise PromptError("There is no text to score.", remedy="Give a text of at least one token.")
@@ -81,8 +81,9 @@ def copied_rounds(
 ) -> tuple[CopiedRounds, ...]:
     """Return the rounds of a lookup drafter along the text, one result per gamma.
 
-    Given the text, a copied token is accepted if and only if it is the text's next token. A smaller
-    gamma copies a prefix of the same tokens. ``ends``: the text ends with an end-of-text token.
+    Given the text, a copied token is accepted if and only if it is the text's next token. Tokens
+    are copied for the largest gamma only, since a smaller gamma copies the first of these tokens.
+    ``ends``: whether the text ends with an end-of-text token.
     """
     copier = _copier(pair, drafter)
     history, matched = list(prompt_ids), list[tuple[int, int]]()
@@ -102,13 +103,14 @@ def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
 def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
     """Return the rounds at one gamma.
 
-    ``matched``: for each position of the text, the numbers of proposed and of matching tokens.
+    ``matched``: for each position of the text, how many tokens the drafter proposes there without
+    this limit, and how many of them match the text.
     """
     place, rounds = 0, list[tuple[int, int, int]]()
     while (left := len(matched) - place) > 0:
         drafted, accepted = (min(gamma, each) for each in matched[place])
         if accepted >= left or (left <= gamma and not ends):
-            break  # a cut round
+            break  # the end of the text cuts this round
         rounds.append((place, drafted, accepted + 1))
         place += accepted + 1
     starts, drafts, emitted = zip(*rounds, strict=True) if rounds else ((), (), ())
@@ -118,7 +120,7 @@ def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bo
 def _windows(
     makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Yield the chunks: each model's logits `[rows, vocabulary]` and the next tokens `[rows]`."""
+    """Yield for each chunk the models' logits `[rows, vocabulary]` and the next tokens `[rows]`."""
     text = torch.tensor(ids)
     steps = [make(len(text) + 1) for make in makers]
     first = num_prompt - 1
@@ -179,7 +181,9 @@ def _odds(
 ) -> torch.Tensor:
     """Return the probability `[rows]` that the emitted token x was an accepted candidate.
 
-    Lossless: min(1, draft(x)/target(x)). *match*: 1 if x is the draft's likeliest token, else 0.
+    Lossless: min(1, draft(x)/target(x)), because x is emitted with probability target(x), and
+    drafted and accepted with probability min(draft(x), target(x)).
+    *match*: 1 if x is the draft's likeliest token, else 0.
     *coupled*: 1 / Σ_w max(draft(w) target(x)/draft(x), target(w)).
 
     Args:
@@ -200,7 +204,7 @@ def _odds(
 def _several_odds(
     draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Return ``_odds`` for ``count`` candidates per position, drawn with replacement."""
+    """Return ``_odds`` if ``count`` candidates are drawn at a position, with replacement."""
     p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
     rest = q  # the target's remaining mass, unnormalised
     for _ in range(count):

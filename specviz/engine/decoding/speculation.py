@@ -1,8 +1,8 @@
 """The decoding loop: draft, target pass, verdicts, rollback. An iteration yields one ``Round``.
 
 Invariants: before a round, the target's cache holds all tokens of the text but the last; a round
-makes one target pass. The host waits for the device once per round. A run owns its caches, so a run
-that fails within a round ends and leaves no state behind.
+makes one target pass. The host waits for the device once per round. If a round fails, its run ends.
+Other runs are not affected, because every run has its own caches.
 
 If ``config.record`` is on, a round is returned only after the next round has been decoded: its
 record is completed during the next round's target pass, when the Python interpreter is mostly idle.
@@ -89,7 +89,7 @@ class Speculation(SpeculativeRun):
         super().__init__(pair, prompt, config)
         prompt_ids = self.prompt.token_ids
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
-        self._capacity += config.spare_rows  # tree nodes off the accepted path
+        self._capacity += config.spare_rows  # for tree nodes off the accepted path
         self._measured = config.until.stopping.measured
         self._sampler = Sampler(config)
         self._uniforms = uniforms or Uniforms(config.seed)
@@ -139,7 +139,7 @@ class Speculation(SpeculativeRun):
     def go_back(self, entry: Round) -> None:
         """Return to the state before a returned round.
 
-        ``config.record`` must be off: a run with a record decodes one round ahead.
+        ``config.record`` must be off, because a run with a record decodes one round ahead.
         """
         assert not self._played
         self._go_back(entry)
@@ -187,7 +187,7 @@ class Speculation(SpeculativeRun):
         self._clock.start()
         room = self._limit - before
         depth = min(self.config.depth, room)
-        # Timed, like the draw of a plain step; otherwise speedups would be too high.
+        # Timed, as the draw of a plain step is; otherwise speedups would be too high.
         uniforms = self._uniforms.of_round(self._index, self.config.candidates_within(depth))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = overrule(uniforms, forks)
@@ -225,7 +225,7 @@ class Speculation(SpeculativeRun):
     ) -> tuple[Tree, Verdicts, _Ending | None]:
         """Draft, verify, and begin the record.
 
-        Tensors are freed on return, while the clock still runs, as in a plain step.
+        Tensors are freed on return. The clock still runs then, as it does in a plain step.
 
         Returns:
             The candidates' tree, the verdicts, and the function that completes the record, if any.
@@ -268,10 +268,10 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return the round as a deferred value, whose computation adds the records from ``end``.
+        """Return a deferred computation of the round: it adds the records that ``end`` returns.
 
         Args:
-            numbers: the indices of the recorded candidates in the round.
+            numbers: the indices in the round of the candidates that have records.
         """
 
         def write() -> Round:
@@ -309,7 +309,7 @@ class Speculation(SpeculativeRun):
         """
         if not self._drafter.wants_hidden or self._target.hidden is None:
             return
-        if self.config.record:  # a run with a record never goes back
+        if self.config.record:  # such a run never goes back: only the newest states are read
             self._hidden.clear()
         self._hidden[index] = self._target.hidden[list(rows)]
 

@@ -27,7 +27,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
     def __init__(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> None:
         self.pair = pair
         self.config = config
-        self.notices: tuple[str, ...] = ()  # about this run, not the pair
+        self.notices: tuple[str, ...] = ()  # about this run; the pair has notices of its own
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         self.prompt = describe_prompt(pair, prompt, prompt_ids)
         _check_vocabulary(config.forks, pair)
@@ -62,7 +62,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
         self._done = True
 
     def read_text(self) -> ReadText | None:
-        """Return the text so far and its caches; None if other runs cannot copy the caches."""
+        """Return the text so far and its caches, for later runs to copy; None if they cannot."""
         return None
 
     @abstractmethod
@@ -114,7 +114,7 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Write the forks' draws into ``uniforms``; return the replaced draws by candidate position."""
+    """Write the forks' uniforms into ``uniforms``; return those replaced, by candidate position."""
     overruled: dict[int, float] = {}
     for fork in forks:
         slot = verdict_slot(fork.place)

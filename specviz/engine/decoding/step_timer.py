@@ -1,7 +1,8 @@
 """Time the steps of both models at one context length, driven from the host as in a run.
 
-As in the decoding loop, a step includes the processing of logits, the draw and the host's wait; a
-draft phase draws the uniforms of its whole round. ``cost_columns.py`` sets the order of the steps.
+As in the decoding loop, the time of a step includes the processing of logits, the draw and the
+host's wait for the device. The time of a draft phase includes drawing the uniforms of its whole
+round. ``cost_columns.py`` sets the order of the steps.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class LocalStepTimer:
         drafter, history = self._drafter, self._ids[: self._context + tokens]
         drafter.settle(self._context)
         hidden = self._pass.step.hidden
-        states = None if hidden is None else hidden[-1:].expand(tokens, -1)  # any values
+        states = None if hidden is None else hidden[-1:].expand(tokens, -1)  # any will do
         with torch.inference_mode():
             return self._time(lambda: drafter.propose(history, count, self._draws(count), states))
 
@@ -130,7 +131,7 @@ class LocalStepTimer:
         drafter, history = self._tree, self._ids[: self._context + 1]
         depth, nodes = self._config.depth, self._config.most_candidates
         hidden = self._pass.step.hidden
-        states = None if hidden is None else hidden[-1:]  # any values
+        states = None if hidden is None else hidden[-1:]  # any will do
         made: list[Proposal] = []
         drafter.settle(self._context)  # a chain's draft phases do not roll the cache back
         with torch.inference_mode():

@@ -1,8 +1,8 @@
 """Rules that end drafting before γ candidates.
 
-The decision to continue may depend on the candidates drafted so far and on finished rounds, never
-on the next candidate, and every drafted candidate is judged. So the text keeps the target's
-distribution.
+The rules do not change the distribution of the text: every drafted candidate is judged, and the
+decision to draft another candidate depends only on the candidates drafted so far and on finished
+rounds, never on the candidate to be drafted.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Share:
 
 
 def _prior_share(chance: float) -> _Share:
-    """Return the prior on acceptance at draft probability ``chance``; mean (1 + chance) / 2."""
+    """Return the prior for candidates of draft probability ``chance``: mean (1 + chance) / 2."""
     return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
 
 
@@ -104,8 +104,9 @@ _ANY = _prior_share(0.5)
 class _Known:
     """Evidence from earlier rounds.
 
-    ``bins``: acceptance by the draft's probability; ``any``: acceptance at any probability.
-    ``tokens`` / ``steps``: the rate λ, tokens emitted in the time of one target step.
+    ``bins``: acceptance in each bin of the draft's probability; ``any``: acceptance of all
+    candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The quotient of
+    the two is the rate λ.
     """
 
     tokens: float
@@ -131,14 +132,16 @@ class _Known:
 
 
 class CostStopper:
-    """Drafts another candidate if, for some k, the next k candidates are worth their cost.
+    """Drafts another candidate if the next one, or the next k together, are worth their cost.
 
-    That is the case if the tokens they are expected to add are at least λ times their cost in
-    target steps; λ is the run's rate in tokens per target step. The stopper tries every length up
-    to γ, because one more row may be expensive to verify while several more rows cost little extra.
-    A drafted candidate's acceptance is estimated by the accepted share among candidates of similar
-    draft probability. For a candidate not drafted yet, the share among all candidates is used.
-    Evidence decays towards a prior, so a run that stopped drafting may try again.
+    Candidates are worth their cost if they are expected to add at least λ tokens for each target
+    step that they cost. λ is the run's rate so far: its tokens per target step. Every k up to γ is
+    tried, because verifying one more row may be expensive while several more cost little extra.
+
+    A drafted candidate's acceptance probability is estimated by the share accepted among earlier
+    candidates of similar draft probability; for one that is not drafted yet, by the share among all
+    earlier candidates. Evidence decays towards a prior, so a run that stopped drafting may try
+    again.
     """
 
     def __init__(self, costs: DraftingCosts, *, greedy: bool) -> None:
@@ -175,7 +178,7 @@ class CostStopper:
         self._places.clear()
 
     def _initial(self) -> _Known:
-        """Return the state before the first round: λ is the best rate under the prior."""
+        """Return the state before the first round: λ is the best rate that the prior predicts."""
         plain = self._costs.verify[0]
         ahead = self._ahead(0, 1.0, _ANY.mean)
         rate = max((1.0 + tokens) / (plain + cost) for tokens, cost in ((0.0, 0.0), *ahead))

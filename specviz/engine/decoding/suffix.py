@@ -1,12 +1,14 @@
 """Suffix lookup (SuffixDecoding, arXiv 2411.04975): copy the most frequent continuation.
 
-The drafter looks up the longest suffix of the text that occurred before with a continuation, in the
-text itself or in texts given in advance. The automaton of the given texts is built once and shared
-by runs. The drafter proposes the most frequent next token. A tie goes to the latest occurrence; the
-run's own text counts as later than all given texts. A proposed candidate extends the match for the
-next lookup, and the match must contain more tokens of the text than candidates. So a match of n
-tokens gives at most n candidates, and a cyclic text gives as many as requested. A match has at most
-twice as many tokens as a round can have candidates, which bounds the cost when one token repeats.
+The match is the longest suffix of the text that occurred earlier with a token after it, in the text
+itself or in texts given in advance. The drafter proposes the token that most often followed the
+match. A tie goes to the latest occurrence; the run's own text counts as later than all given texts.
+Each candidate extends the match, and the extended match gives the next candidate in the same way.
+Drafting ends when the match no longer contains more tokens of the text than candidates. So a match
+of n tokens gives at most n candidates. A text that repeats itself has long matches and gives as
+many candidates as requested. A match has at most twice as many tokens as a round can have
+candidates, which bounds the cost when one token repeats. The automaton of the given texts is built
+once and shared by runs.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ class SuffixDrafter(CopyingDrafter):
         self._texts = texts or SuffixAutomaton()
         self._own = SuffixAutomaton()
         self._own_text: list[int] = []
-        self._in_texts = [Match()]  # matches before the first token and after each token
+        self._in_texts = [Match()]  # in the given texts: matches before the text, after each token
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Rebuild the automaton if the run went back; this is never timed."""
+        """Rebuild the automaton if the run went back, which happens outside timed rounds."""
         del kept
         if valid < len(self._own_text):
             del self._own_text[valid:], self._in_texts[valid + 1 :]
@@ -62,7 +64,7 @@ class SuffixDrafter(CopyingDrafter):
         return copied
 
     def _most_frequent_next(self, own: Match, other: Match) -> int:
-        """Return the most frequent token after the longer match.
+        """Return the token that most often follows the longer match.
 
         ``own`` is the match in the run's text, ``other`` in the given texts. If they are equally
         long, occurrences in all texts count.

@@ -2,9 +2,9 @@
 
 The speculative lane plays the rounds again; the seed decides them, so they are identical. The lane
 of the target alone is forced along the emitted tokens: each step draws a token and waits for it, as
-in plain decoding, but the token is discarded and the emitted one is fed. Both lanes go back and
-forth without reading the prompt again. Uncounted steps before every pass bring the lane's data back
-into the processor caches.
+in plain decoding, but the token is discarded and the emitted one is fed. Both lanes can return to
+earlier rounds without reading the prompt again. Before each timed range of rounds, uncounted steps
+bring the lane's data back into the processor caches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.record.trace import DraftingCosts, Round, RoundTimes, RunConfig
 
-_WARM_UP = 0.01  # seconds of uncounted steps or rounds before every pass; at least one
+_WARM_UP = 0.01  # seconds of uncounted steps or rounds before a timed range; at least one
 
 
 class TimedReplay:

@@ -5,9 +5,9 @@
 position in the text, so the text depends neither on the draft nor on where rounds begin. In both
 cases the target's token is emitted, so the text has the target's distribution for any draft.
 
-*match* also judges trees: at each node the target's token is drawn with the uniform of the node's
-first child, whatever the children are. If a child is this token, it is accepted; children before it
-are rejected, and those after it are not tested. The tree must be fixed before the draw.
+*match* also judges trees. At each node, the target draws one token, with the uniform of the verdict
+on the node's first child. If a child is this token, it is accepted; children before it are
+rejected, and those after it are not tested. The tree must be fixed before the target draws.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from specviz.engine.decoding.sampling import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TargetTokens:
-    """The target's tokens `[count + 1]`; ``noise`` and ``margins`` are set for shared noise."""
+    """The target's tokens `[count + 1]`; only shared noise sets ``noise`` and ``margins``."""
 
     token_ids: torch.Tensor
     noise: torch.Tensor | None = None  # [count + 1, vocabulary]
@@ -129,7 +129,7 @@ class _Walk:
 
     @staticmethod
     def down(ids: Sequence[int], children: dict[int, list[int]], sampled: Sequence[int]) -> _Walk:
-        """Walk down along the target's tokens ``sampled``, given after the text and each node."""
+        """Walk down; ``sampled``: the target's tokens after the text and after each node."""
         walk, accepted = _Walk(), True
         while accepted:
             accepted, wanted = False, sampled[walk.end + 1]
@@ -170,8 +170,9 @@ class SharedNoise:
     def expected(self, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v).
 
-        With tokens sorted by target/draft, the maximum is target_w/target_v for w behind v and
-        draft_w/draft_v for w before v. So two cumulative sums give every denominator.
+        The term of v is the probability that both models draw v. With tokens sorted by
+        target/draft, the maximum is target_w/target_v for w behind v and draft_w/draft_v for w
+        before v. So two cumulative sums give every denominator.
         """
         p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
         ratio = torch.where(p > 0.0, q / p, torch.inf).where(q > 0.0, 0.0)

@@ -1,10 +1,10 @@
 """Draft trees of candidates; several drafts (parallel chains) also form a tree.
 
-The draft model or the head processes a level in one step; a node attends only to its ancestors.
-Siblings are drawn in turn, without replacement: earlier siblings are removed from the distribution.
-Several drafts with ``replacement`` draw all siblings from the same distribution. At temperature 0
-and under token matching, the siblings are the draft's likeliest tokens in order. The growth
-(``tree_growth.py``) decides how many children a node gets.
+The draft model or the head processes a level in one step; a node attends only to the text and to
+its ancestors in the tree. Siblings are drawn in turn, without replacement: earlier siblings are
+removed from the distribution. Several drafts with ``replacement`` draw all siblings from the same
+distribution. At temperature 0 and under token matching, the siblings are the draft's likeliest
+tokens in order. The growth (``tree_growth.py``) decides how many children a node gets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specviz.record.run_config import RunConfig
 
 
 class TreeReader(Protocol):
-    """Computes the logits after nodes: a draft model (``ModelReader``) or head (``HeadReader``)."""
+    """Runs a draft model (``ModelReader``) or a head (``HeadReader``) on the nodes of a tree."""
 
     @property
     def wants_hidden(self) -> HiddenStates | bool: ...
@@ -51,7 +51,7 @@ class TreeReader(Protocol):
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that are now text."""
+        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that joined the text."""
         ...
 
 
@@ -66,7 +66,7 @@ class TreeDrafter:
         self._choose = choose
         self._vocabulary = vocabulary
         self._repeats = config.replacement and config.num_drafts > 1
-        self._read: dict[int, int] = {}  # candidates fed to the reader, and their order
+        self._read: dict[int, int] = {}  # place of each candidate among the nodes fed to the reader
 
     @property
     def wants_hidden(self) -> HiddenStates | bool:
@@ -132,7 +132,7 @@ class TreeDrafter:
     def _draw(
         self, logits: torch.Tensor, counts: Sequence[int], first: int, draws: Draws
     ) -> _Children:
-        """Draw children of each row, fewer if no token is left; the first one is node ``first``."""
+        """Draw each row's children, fewer if no token is left; the first one is node ``first``."""
         rows, tokens, distributions = list[int](), list[torch.Tensor](), list[torch.Tensor]()
         for row, most in enumerate(counts):
             left = logits[row : row + 1]
@@ -152,9 +152,9 @@ class TreeDrafter:
 class _Children:
     """The children of a level's nodes, ordered by node."""
 
-    rows: list[int]  # of each child's parent in the level
+    rows: list[int]  # for each child, the row of its parent in the level
     token_ids: torch.Tensor  # [num_children]
-    probs: list[torch.Tensor]  # of each child, [1, vocabulary]; empty for one-hot distributions
+    probs: list[torch.Tensor]  # each child's distribution, [1, vocabulary]; empty for one-hots
 
     @staticmethod
     def likeliest(counts: Sequence[int], ranked: torch.Tensor) -> _Children:
@@ -171,9 +171,9 @@ class _Tree:
         self.parents: list[int] = []
         self.scores: list[float] = []
         self._levels: list[torch.Tensor] = []  # token ids
-        self._probs: list[torch.Tensor] = []  # by node, [1, vocabulary]; empty for one-hots
-        self._logits: list[torch.Tensor] = []  # of each level's parents
-        self._rows: list[int] = []  # of each node's distribution in the joined ``_logits``
+        self._probs: list[torch.Tensor] = []  # as in ``_Children``, by node
+        self._logits: list[torch.Tensor] = []  # for each level: the logits after its parents
+        self._rows: list[int] = []  # for each node: its row in the joined ``_logits``
 
     def add(
         self,

@@ -2,19 +2,19 @@
 
 *Static*: the tree has the shape in the settings. *Dynamic* (EAGLE-2): at each depth, the draft
 expands the nodes with the likeliest paths. A path's likelihood is the product of the draft's
-probabilities at temperature 1, which also rank the children at temperature 0. Two dynamic growths
-keep the output exact:
+probabilities at temperature 1, whatever the run's temperature. Two dynamic growths keep the output
+exact:
 
 * ``LikeliestGrowth`` for token matching. Children are the draft's likeliest tokens, and the
   candidates are the nodes with the likeliest paths. The tree is a function of the text, so it is
   fixed before the target's tokens are drawn, and any such tree is exact.
 * ``SampledGrowth`` for the lossless rule. Children are drawn without replacement, and all of them
-  are verified. Their number at a node is fixed before they are drawn: from the likelihoods of the
-  nodes at this depth and the sorted probabilities of their next tokens. So, given all earlier
-  draws, a node's children are draws from the draft as the verification assumes, and the token
-  after every accepted path has the target's distribution. Removing a drawn child because of its
-  own probability would break this: a token of low draft probability would be tested less often
-  than its distribution implies.
+  are verified. A node's number of children is fixed before they are drawn. It follows from the
+  likelihoods of the nodes at this depth and from the sorted probabilities of their next tokens, not
+  from the tokens that are drawn. So the children have the distribution that the verification
+  assumes, and the token after every accepted path has the target's distribution. If children were
+  removed because of their own low probability, unlikely tokens would be tested less often than the
+  verification assumes.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class Growth(ABC):
         """Return the number of children of each expanded node.
 
         Args:
-            depth: of the children, from 0.
+            depth: The children's depth; 0 for the children of the text.
             above: the scores of the expanded nodes.
             tops: the largest log-probabilities `[num_nodes, width]` of their next tokens,
                 descending; -inf for impossible tokens.
         """
 
     def expanded(self, level: Sequence[int], scores: Sequence[float]) -> list[int]:
-        """Return which nodes of the newest level get children, in their order."""
+        """Return which nodes of the newest level get children, in ascending order."""
         del scores
         return list(level)
 
     def verified(self, scores: Sequence[float]) -> list[int]:
-        """Return the nodes that become candidates, in their order."""
+        """Return the nodes that become candidates, in ascending order."""
         return list(range(len(scores)))
 
 
@@ -105,10 +105,11 @@ class LikeliestGrowth(_DynamicGrowth):
 class SampledGrowth(_DynamicGrowth):
     """Divides the candidates among the depths and nodes before they are drawn.
 
-    A possible child has the score of its node plus the k-th largest log-probability. The deeper
-    levels are estimated by assuming that all nodes there have the mean sorted probabilities of this
-    level's nodes. All possible children, of this and of deeper levels, are ranked by score; this
-    level gets its children among the best that fit into the remaining number of candidates.
+    A node's k-th possible child has the node's score plus the k-th largest log-probability after
+    it. Deeper levels do not exist yet. To estimate their scores, all nodes there are assumed to
+    have the mean sorted probabilities of this level's nodes. The possible children of this level
+    and of deeper levels are ranked together, and the best are chosen, as many as there are
+    candidates left. The children drawn now are those chosen at this level.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:
@@ -150,6 +151,6 @@ def _possible(tops: np.ndarray) -> list[int]:
 
 
 def _likeliest(nodes: Sequence[int], scores: Sequence[float], count: int) -> list[int]:
-    """Return the nodes with the highest scores, in their order; of equal nodes, the first."""
+    """Return the nodes with the highest scores, in ascending order; ties go to the first."""
     ranked = sorted(nodes, key=lambda node: -scores[node])
     return sorted(ranked[:count])

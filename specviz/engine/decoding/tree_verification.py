@@ -3,9 +3,9 @@
 Children are tested in the order they were drawn. Child k is accepted with probability
 min(1, q_k/p_k), where p_k is the distribution it was drawn from and q_k is what remains of the
 target's distribution. q_1 is the target's distribution; after a rejection, q_(k+1) is
-max(0, q_k - p_k), normalised (SpecInfer, Miao et al. 2024; without replacement Jeon et al. 2024).
-If all children are rejected, the extra token is drawn from the last remaining distribution. The
-record stores child k's probabilities under p_k and q_k.
+max(0, q_k - p_k), normalised (SpecInfer, Miao et al. 2024). Jeon et al. (2024) extend this to
+children drawn without replacement. If all children are rejected, the extra token is drawn from the
+last remaining distribution. The record stores child k's probabilities under p_k and q_k.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TreeJudge:
 class _Walk:
     """The state of a walk down the tree.
 
-    Nodes that are not reached keep the probabilities under the two models' own distributions.
+    Nodes that the walk does not reach keep their probabilities under the two models' distributions.
     """
 
     proposal: Proposal
@@ -59,7 +59,7 @@ class _Walk:
     path: list[int] = field(default_factory=list[int])
     rejected: list[int] = field(default_factory=list[int])
     tested: list[int] = field(default_factory=list[int])
-    remaining: list[torch.Tensor] = field(default_factory=list[torch.Tensor])  # by tested node
+    remaining: list[torch.Tensor] = field(default_factory=list[torch.Tensor])  # q_k by tested node
     ids: list[int] = field(init=False)
     draft_probs: list[float] = field(init=False)
     target_probs: list[float] = field(init=False)

@@ -2,10 +2,10 @@
 
 The lossless rule accepts with probability min(1, target/draft) and samples the residual
 max(0, target - draft) after a rejection (Leviathan et al. 2023; Chen et al. 2023). Two rules are
-*lossy*. Over-acceptance accepts with probability min(1, (target + epsilon)/draft): it trades bias
-for fewer rejections (Yin et al. 2024, section 4). Typical acceptance compares the target's
-probability with a threshold (Cai et al. 2024). ``verify`` also accepts leading batch dimensions,
-for statistics over many draws.
+*lossy*. Over-acceptance accepts with probability min(1, (target + epsilon)/draft): it rejects less
+often, but biases the output (Yin et al. 2024, section 4). Typical acceptance compares the target's
+probability with a threshold (Cai et al. 2024). The tensors of ``verify`` may have leading batch
+dimensions, for statistics over many draws.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Lossless:
 class OverAccept:
     """LOSSY. Over-acceptance (Yin et al. 2024); ``source``: the recovered token's distribution.
 
-    *leftover*: max(0, target - draft), optimal at every epsilon (decoding-OPT). *target*: the
-    target's distribution (decoding-UNO). *draft*: the draft's distribution, as in the paper's
-    listing.
+    *leftover*: max(0, target - draft), which has the least bias at every epsilon (decoding-OPT).
+    *target*: the target's distribution (decoding-UNO). *draft*: the draft's distribution, as in the
+    paper's listing.
     """
 
     epsilon: float

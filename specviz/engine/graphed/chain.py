@@ -1,8 +1,8 @@
 """The stages of a round on the device: draft, verify, record, for one configuration.
 
-A stage uses memory at fixed addresses, reads the text's length on the device and never waits for
-the device, so a CUDA graph can capture the stage. The tape is a tensor with the uniforms, one row
-per round: the same numbers that step-by-step decoding draws from the seed.
+A stage uses memory at fixed addresses, reads the text's length on the device and never makes the
+host wait, so a CUDA graph can capture the stage. The tape is a tensor with the uniforms of all
+rounds, one row per round. They are the numbers that step-by-step decoding draws from the same seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
-FED_FIRST = 2  # tokens fed in a draft phase's first step, even if the first one is in the cache
+FED_FIRST = 2  # tokens fed in a draft phase's first step, even if the cache holds one of them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class PairMemory:
 
 
 class Chain:
-    """The stages of a round, for one configuration; ``forced``: the run's forks may set tokens."""
+    """The stages of a round, for one configuration; ``forced``: whether forks may set tokens."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """The device lanes (see ``device_lanes.py``) of a loaded pair, with captured stages.
 
-A run takes the idle memory of an earlier run if it has enough rows, or allocates new memory. The
-memory is idle again when the run's lane is garbage-collected. It keeps the captured stages of the
-last few configurations.
+A run takes the idle memory of an earlier run if that memory has enough rows; otherwise new memory
+is allocated. The memory is idle again when the run's lane is garbage-collected. Idle memory keeps
+the captured stages of the last few configurations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
 _RULES = ("lossless", "over-accept", "typical")  # rules that judge candidate by candidate
-_MOST_IDLE = 2  # idle memories kept with a draft, and without a draft
+_MOST_IDLE = 2  # idle memories kept with a draft, and as many without a draft
 _MOST_KEPT = 4  # configurations per memory whose stages stay captured
 _MARGIN = 2
 
@@ -55,7 +55,7 @@ class _Memory:
         return PairMemory(self.target, self.draft, self.state)
 
     def cached(self, key: tuple[object, ...], make: Callable[[], Any], most: int) -> Any:
-        """Return the value cached for ``key``, or make it; keep the last ``most`` keys used."""
+        """Return the value cached for ``key``, or make it; keep the ``most`` keys used last."""
         if key not in self.stages:
             self.stages[key] = make()
             while len(self.stages) > most:

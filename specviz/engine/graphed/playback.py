@@ -1,7 +1,8 @@
-"""Capture and run stages, functions that a device runs repeatedly; time them and fetch values.
+"""Capture, run and time stages, and fetch values from the device.
 
-On CUDA a stage is a CUDA graph: its inputs and outputs keep their addresses, and one call replays
-it. On other devices a stage calls its function. The host waits only for values that it fetches.
+A stage is a function without arguments that the device runs repeatedly. On CUDA a stage is a CUDA
+graph: its inputs and outputs keep their addresses, and one call replays it. On other devices a
+stage calls its function. The host waits only for values that it fetches.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ Mark: TypeAlias = Any  # a point in the device's queue
 
 class Playback(Protocol):
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
-        """Return a stage that runs the function; restore the ``state`` tensors after capturing."""
+        """Return a stage that runs the function.
+
+        Capturing may run the function; the ``state`` tensors are then restored.
+        """
         ...
 
     def mark(self) -> Mark: ...
@@ -66,7 +70,7 @@ class OnCuda:
     """Runs stages as CUDA graphs, and fetches values through pinned memory.
 
     All graphs are captured on one stream into one memory pool, so they share temporary memory. That
-    is safe because they run one after the other and keep no values there.
+    is safe because the graphs run one after the other, and none needs what it left there before.
     """
 
     def __init__(self, device: torch.device) -> None:

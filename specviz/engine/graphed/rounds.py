@@ -121,7 +121,7 @@ class GraphedRounds:
         """Return the number of cache rows that the next round attends to.
 
         The number suffices for every possible outcome of the running rounds. A round that is
-        replayed uses the same number as before, although fewer rounds are running.
+        replayed uses the same number as the first time, even if fewer rounds are running now.
         """
         if self._index == len(self._seen):
             gamma = self._chain.gamma
@@ -142,11 +142,11 @@ class GraphedRounds:
 
 
 def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
-    """Return the uniforms of all rounds, and the draws that forks replaced.
+    """Return the uniforms of all rounds, and the seed's uniforms that forks replaced.
 
     Returns:
-        Uniforms `[rounds, 2 γ + 1]` of at most ``most`` rounds, including rounds launched beyond
-        the end of the text; and the seed's draws that forks replaced, by round and position.
+        The uniforms `[rounds, 2 γ + 1]`, also of rounds that are launched beyond the end of the
+        text, but of ``most`` rounds at most. Then the replaced uniforms, by round and position.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

@@ -21,7 +21,8 @@ from specviz.record.run_config import RunConfig
 class SingleStep:
     """The stage (see ``playback.py``) that decodes one token, for one sampling configuration.
 
-    It appends the drawn token or, after ``follow_text(True)``, the text's own next token.
+    It appends the drawn token or, after ``follow_text(True)``, the next token that is written in
+    ``state``.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class SingleStep:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
     def follow_text(self, known: bool) -> None:
-        """Set whether the step appends the text's own next token instead of the drawn one."""
+        """Set whether the step appends the next token written in ``state``, not the drawn one."""
         self._known.fill_(known)
 
     def stage(self, seen: int) -> Stage:

@@ -15,7 +15,7 @@ from specviz.engine.model.static_step import StaticStep
 
 
 class GraphedTimer:
-    """Implements ``device_lanes.StepTimer``. A draft phase always feeds two tokens first."""
+    """Implements ``device_lanes.StepTimer``. The first step of a draft phase feeds two tokens."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class GraphedTimer:
         token_ids: Sequence[int],
         context: int,
     ) -> None:
-        """``chain_of`` returns the stages for a given γ."""
+        """``chain_of``: returns the stages of a round with this γ."""
         self._memory = memory
         self._chain_of = chain_of
         self._target = target

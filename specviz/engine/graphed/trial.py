@@ -1,8 +1,9 @@
 """Compare device lanes (``device_lanes.py``) with step-by-step decoding before a pair uses them.
 
 The check compares each model's logits with and without a static cache, then the first rounds.
-Greedy rounds must emit the target's likeliest tokens, within the tolerance of the dtype. Sampled
-rounds must give candidates the same probabilities as step-by-step rounds, within a tolerance.
+Greedy rounds must emit tokens whose logits are the target's largest, within the tolerance of the
+dtype. Sampled rounds must give candidates the same probabilities as step-by-step rounds, within a
+tolerance.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def _same_tokens(ours: Round, known: Round) -> bool:
 
 
 def _max_difference(ours: Round, known: Round) -> float:
-    """Return the largest difference between the two rounds' probabilities of a candidate."""
+    """Return the largest difference between the two rounds' probabilities of any candidate."""
     return max(
         max(abs(one.draft_prob - other.draft_prob), abs(one.target_prob - other.target_prob))
         for one, other in zip(ours.candidates, known.candidates, strict=True)

@@ -1,7 +1,7 @@
-"""Draft with an EAGLE head from many starting points of one text in the same passes.
+"""Run an EAGLE head on many chains of candidates at once, each from another point of one text.
 
-The head is given the text's own tokens as candidates. One pass computes the rows of the text, from
-the target's hidden states, for all chains. Then each candidate position takes one pass, with a row
+The candidates are the text's own tokens. One pass computes the rows of the text from the target's
+hidden states; all chains share these rows. Then each candidate position takes one pass, with a row
 for every chain. A row attends to the text before its chain's start and to the earlier rows of its
 own chain, as if the chain were drafted alone.
 """
@@ -35,7 +35,7 @@ class EagleChains(EagleRun):
 
     @torch.inference_mode()
     def logits(self) -> Iterator[torch.Tensor]:
-        """Yield the logits `[start, vocabulary]` of each position."""
+        """Yield the logits `[num_starts, vocabulary]` at one candidate position after the other."""
         count = len(self._starts)
         x = self._rows(0, self._read_rows, self._head.fuse(self._states[: self._read_rows]))
         x = x[self._starts - 1]
@@ -51,7 +51,7 @@ class EagleChains(EagleRun):
         return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that rows embed; without a shift, row 0 embeds that of row 1."""
+        """Return the tokens that rows embed: token t + ``shift_ids`` for row t, but 1 for row 0."""
         if self._head.settings.shift_ids == 1:
             return self._text[places + 1]
         return self._text[places.clamp(min=1)]

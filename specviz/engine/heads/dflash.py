@@ -2,8 +2,9 @@
 
 The block is the text's newest token (the anchor), then mask tokens. Its rows attend to each other
 in both directions, and to keys and values computed from the target's hidden states of all earlier
-tokens. The cache keeps these keys and values; the next round overwrites those of the block.
-``specviz/engine/heads/dflash_weights.py`` loads files of z-lab and of the speculators library.
+tokens. The cache keeps the keys and values of the text; those of the block are overwritten in the
+next round. ``specviz/engine/heads/dflash_weights.py`` loads files of z-lab and of the speculators
+library.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class DFlashHead(Head):
         return F.embedding(token_ids, self.weights.embedding)
 
     def context(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the layers' context rows `[rows, width]` for the target's joined states."""
+        """Return the context rows `[rows, width]` of all layers from the target's joined states."""
         return self.norm(F.linear(states, self.weights.fusion), self.weights.context_norm)
 
     def norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -108,7 +109,7 @@ class DFlashHead(Head):
         return self.weights.logits(self.norm(drafting, self.weights.final_norm))
 
     def mask(self, layer: DFlashLayer, length: int) -> torch.Tensor | None:
-        """Return which keys each row sees: ``length`` tokens, then the block. None for all."""
+        """Return which keys (of ``length`` tokens, then the block) each row sees; None if all."""
         window, size = self.weights.window, self.weights.block_size
         if not layer.sliding or window is None:
             return None

@@ -64,7 +64,7 @@ class DFlashLayer:
 class DFlashWeights:
     shape: EagleShape
     block_size: int
-    window: int | None  # tokens that a sliding layer sees
+    window: int | None  # how many tokens a sliding layer sees
     fusion: torch.Tensor  # [width, states * target width]
     context_norm: torch.Tensor
     layers: tuple[DFlashLayer, ...]
@@ -111,7 +111,7 @@ def read_dflash(
 
 
 def _layer_config(facts: HeadFacts) -> Any:
-    """Return the configuration of the layers as a transformers object."""
+    """Return the configuration of the head's layers as a transformers object."""
     from transformers import AutoConfig
 
     nested = facts.layout == "speculators"
@@ -171,7 +171,7 @@ def _places(facts: HeadFacts, config: Any, target: TargetParts, count: int) -> t
         places = facts.feature_layers
     else:
         stated = facts.feature_layers or _default_layers(facts, config, target)
-        # The authors' ids count in transformers' hidden_states, whose last entry is after the norm.
+        # The authors read hidden_states[id + 1] of transformers; its last entry is after the norm.
         places = tuple(AFTER_NORM if each == target.layers - 1 else each + 1 for each in stated)
     if len(places) != count:
         raise ModelFileError(
@@ -189,7 +189,7 @@ def _places(facts: HeadFacts, config: Any, target: TargetParts, count: int) -> t
 
 
 def _default_layers(facts: HeadFacts, config: Any, target: TargetParts) -> tuple[int, ...]:
-    """Return evenly spaced layers, whose outputs the head reads if its files state none."""
+    """Return evenly spaced layers; a head reads their outputs if its files state no layers."""
     stated = facts.config.get("num_target_layers")
     layers = stated if type(stated) is int else target.layers
     count = int(config.num_hidden_layers)

@@ -1,7 +1,8 @@
 """The logits of a head, whose vocabulary may be a subset of its target's.
 
 ``d2t`` holds offsets: draft token i is the target's token i + d2t[i]. ``t2d`` marks the target's
-tokens that the head knows. Logits are in the target's token ids, -inf for other tokens.
+tokens that the head knows. Logits are in the target's token ids, -inf for tokens that the head does
+not know.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class DraftLogits:
     """Computes logits from a head's states."""
 
     matrix: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to [n, len(target_ids)]
-    target_ids: torch.Tensor | None  # the target's id of each draft token; None if the same
+    target_ids: torch.Tensor | None  # the target's id of each draft token; None if equal
     vocabulary: int  # of the target
     scale: float
 
@@ -89,7 +90,7 @@ def read_logits(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chosen:
-    """A product with an output matrix that returns only the chosen columns."""
+    """Multiplies by an output matrix and returns only the chosen columns of the result."""
 
     matrix: Callable[[torch.Tensor], torch.Tensor]
     columns: torch.Tensor

@@ -1,8 +1,9 @@
 """EAGLE-1, EAGLE-2 and EAGLE-3 heads.
 
 Row t joins the target's state at token t with the embedding of token t + 1, and predicts token
-t + 2. While drafting, the head continues from its own state. EAGLE-1 and EAGLE-2 have the same
-weights and read the target's final state; EAGLE-3 reads several of its hidden states.
+t + 2. While drafting, the head's own last state takes the place of the target's. EAGLE-1 and
+EAGLE-2 heads have the same architecture and read the target's final state; EAGLE-3 heads read
+several of its hidden states.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from specviz.formats.heads import HeadFacts
 class EagleHead(Head):
     """An EAGLE-1 or EAGLE-2 head; the base of EAGLE-3 heads.
 
-    ``notices``: sentences about ambiguous settings of its files.
+    ``notices``: sentences about ambiguous settings in its files.
     """
 
     kind: ClassVar[HeadKind] = "eagle"
@@ -100,7 +101,7 @@ class EagleHead(Head):
     def enter(
         self, embedding: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the residual stream before the first layer, and its attention's input."""
+        """Return the residual stream before the first layer, and the input of its attention."""
         assert self.weights.fusion is not None, "EAGLE-1 heads have fc"
         x = self.weights.fusion(self._join(embedding, state))
         return x, x
@@ -141,10 +142,10 @@ class EagleRun(HeadRun):
         self._weights = head.weights
         self._capacity = capacity
         self._length = 0
-        self._drafted = 0  # rows from the head's own states
+        self._drafted = 0  # rows computed from the head's own states
         self._state: torch.Tensor | None = None  # the last row's, to continue from
         self._nodes = OpenNodes()
-        self._node_states = list[torch.Tensor]()  # of tree nodes, for each call of ``branch``
+        self._node_states = list[torch.Tensor]()  # the nodes' states, for each call of ``branch``
         self._cos, self._sin = rotary_table(weights, capacity)
         self._keys, self._values = _empty_caches(head.weights, capacity)
         self._ids = torch.zeros(capacity, dtype=torch.long, device=head.weights.like.device)
@@ -216,7 +217,7 @@ class EagleRun(HeadRun):
     ) -> torch.Tensor:
         """Write rows from ``begin`` on into the caches; return the last layer's output.
 
-        ``positions``: of the rows; None if they equal the rows' indices in the caches.
+        ``positions``: the rows' positions; None if they equal the rows' indices in the caches.
         """
         weights, head = self._weights, self._head
         end = begin + len(token_ids)
@@ -237,7 +238,7 @@ class EagleRun(HeadRun):
         return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-        """Return the tokens that rows embed; without a shift, row 0 embeds that of row 1."""
+        """Return the tokens that rows embed: token t + ``shift_ids`` for row t, but 1 for row 0."""
         if self._head.settings.shift_ids == 1:
             return token_ids
         self._ids[begin:end] = token_ids

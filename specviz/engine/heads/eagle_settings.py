@@ -44,7 +44,7 @@ class _Reading:
     notices: list[str] = field(default_factory=list)
 
     def flag(self, name: str) -> bool | None:
-        """Return a switch from ``eagle_config`` or the top level; None if neither has it."""
+        """Return a switch from ``eagle_config`` or the configuration itself; None if in neither."""
         for part in (section(self.facts.config, "eagle_config"), self.facts.config):
             if isinstance(found := part.get(name), bool):
                 return found

@@ -1,7 +1,8 @@
 """The sizes and RoPE frequencies of an EAGLE head, from its configuration.
 
-Official heads use the keys and defaults of Llama's configuration. The speculators format leaves
-out values that equal the defaults of the transformers class, so these are taken from that class.
+Official heads use the keys and defaults of Llama's configuration. The speculators format names a
+configuration class of transformers and leaves out values that equal its defaults, so missing values
+are taken from that class.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class EagleShape:
     attention_bias: bool
     query_norms: bool  # whether the format requires norms of queries and keys
     tied: bool  # whether a head without an output matrix uses its embedding as one
-    vocabulary: int | None  # of the target, as the head states it
+    vocabulary: int | None  # the target's vocabulary size that the head states
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
 

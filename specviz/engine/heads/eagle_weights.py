@@ -121,7 +121,7 @@ class WeightsReader:
         return weights
 
     def _embedding(self) -> torch.Tensor | None:
-        """Return the head's own embedding, padded to the target's tokens; None if it has none."""
+        """Return the head's own embedding, padded to as many rows as the target's; None if none."""
         name, rows = "embed_tokens.weight", self.target.vocabulary
         if name not in self.tensors:
             if self.shape.width != self.target.width:
@@ -188,7 +188,7 @@ class WeightsReader:
         return f"additional_layers.{index - 1}" if further else f"layers.{index}"
 
     def _joined(self, rows: dict[str, int], columns: int, *, bias: bool) -> Product:
-        """Return one product for several matrices with the same input."""
+        """Return one matrix product in place of several that have the same input."""
         bias = bias or any(f"{name}.bias" in self.tensors for name in rows)
         parts = [self._matrix(name, columns, count, bias=bias) for name, count in rows.items()]
         biases = [each for _, each in parts if each is not None]

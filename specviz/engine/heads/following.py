@@ -1,4 +1,4 @@
-"""Measure how a head's candidates fit a given text, by their position in the round."""
+"""Measure how well a head drafts along a given text, by the candidates' position in the round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.engine.model.step_capabilities import HiddenStates
 
 
 class ReadText:
-    """A text and the target's distributions and hidden states; serves all heads of one target."""
+    """A text with the target's distributions and hidden states; the target's heads share it."""
 
     @torch.inference_mode()
     def __init__(
@@ -57,10 +57,10 @@ class ReadText:
 def acceptance_along(
     head: Head, text: ReadText, sampler: Sampler, depth: int, starts: Sequence[int]
 ) -> np.ndarray:
-    """Return the acceptance probability `[start, position]` of the head's candidates.
+    """Return the acceptance probability `[num_starts, depth]` of the head's candidates.
 
     A round begins after each token index in ``starts``. Its candidates are the text's own tokens,
-    so the value of a position assumes that the earlier candidates were accepted.
+    so the value at a position holds if all candidates before it were accepted.
 
     Args:
         depth: candidates per round; fewer if the head has a lower limit.
@@ -98,7 +98,7 @@ def _proposable(head: Head) -> torch.Tensor | slice:
 def _by_position(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Return the logits `[start, vocabulary]` of each position."""
+    """Return the logits `[num_starts, vocabulary]` at one candidate position after the other."""
     if isinstance(head, EagleHead):
         return EagleChains(head, text.ids, text.states(head), depth, starts).logits()
     return _one_by_one(head, text, depth, starts)
@@ -107,7 +107,7 @@ def _by_position(
 def _one_by_one(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Yield the logits `[start, vocabulary]` of each position, drafting one chain at a time."""
+    """Return the same as ``_by_position``, but draft one chain at a time."""
     run, states = head.start(len(text.ids) + depth + 1), text.states(head)
     chains = list[torch.Tensor]()
     for start in starts:
@@ -124,14 +124,15 @@ def rounds_along(
 ) -> list[tuple[int, int]]:
     """Return the counts of drafted and accepted candidates in each round of greedy drafting.
 
-    A candidate is accepted if it is the text's next token. For greedy drafts this is exact at any
-    temperature: a token sampled from the target equals the candidate as often as rejection
-    sampling accepts it, and otherwise follows the same distribution.
+    A candidate is accepted if it is the text's next token. At any temperature, the counts of a
+    sampled text have the same distribution as with rejection sampling. Rejection sampling accepts a
+    greedy candidate with its target probability, which is how often the target samples this token,
+    and otherwise draws another token in proportion to the target's probabilities.
 
     Args:
-        span: the index of the newest token when the first round begins, and the number of tokens
-            after which no round begins. The last round may accept tokens beyond it.
-        limit: the most tokens of the text; rounds near it draft fewer, as in llama.cpp.
+        span: the index of the newest token when the first round begins, and the length of the text
+            from which on no round begins. The last round may accept tokens beyond this length.
+        limit: the greatest length of the text; rounds near it draft fewer, as in llama.cpp.
     """
     gamma = min(gamma, head.most_candidates or gamma)
     start, end = span
@@ -153,7 +154,7 @@ def rounds_along(
 def _accepted_at_once(
     head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
 ) -> Callable[[int], int]:
-    """Return a function from a round's newest token index to its accepted candidates' count."""
+    """Return a function from the index of a round's newest token to its accepted candidates."""
     if not starts:
         return lambda _: 0
     chains = EagleChains(head, text.ids, text.states(head), gamma, starts)
@@ -168,7 +169,7 @@ def _accepted_at_once(
 
 
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
-    """Return the function of ``_accepted_at_once``; its calls must go forward in the text."""
+    """Return the function of ``_accepted_at_once`` for any head; call it with ascending indices."""
     run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
 
     def accepted_after(start: int) -> int:

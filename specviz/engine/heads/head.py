@@ -45,7 +45,7 @@ class Head(ABC):
     kind: ClassVar[HeadKind]
     method: ClassVar[str]  # the draft method, as in ``record.drafters``
     target: TargetParts
-    settings: Any  # frozen: what files of this kind of head may state wrongly
+    settings: Any  # frozen; what files of such a head may state wrongly or not at all
     notices: tuple[str, ...] = ()  # about settings that its files leave open
     made_for: str = ""  # the target that its files name; empty if they name none
 
@@ -97,7 +97,7 @@ class HeadRun(ABC):
     """A head in one run, with its caches.
 
     Logits are float32 ``[1, target.vocabulary]`` in the target's token ids; -inf for tokens that
-    the head cannot propose. The caller cuts off padding.
+    the head cannot propose. The caller cuts off the columns of padding.
     """
 
     @property
@@ -107,7 +107,7 @@ class HeadRun(ABC):
 
     @abstractmethod
     def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Drop the speculative rows, add new ones, and return logits for the first candidate.
+        """Drop the speculative rows, add rows of the text; return logits for the first candidate.
 
         Args:
             token_ids: `[rows]`, the tokens *after* those of ``states``; the last one is the text's
@@ -117,7 +117,7 @@ class HeadRun(ABC):
 
     @abstractmethod
     def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
-        """Return logits for the next candidate, given the one just chosen, `[1]`."""
+        """Return logits for the next candidate; ``token_id`` `[1]` is the one just chosen."""
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         """Add nodes of a tree as speculative rows; return their logits `[num_nodes, vocabulary]`.
@@ -134,4 +134,4 @@ class HeadRun(ABC):
 
     @abstractmethod
     def forget(self, count: int) -> None:
-        """Drop the speculative rows and the last ``count`` rows of the target's states."""
+        """Drop the speculative rows and the last ``count`` of the other rows."""

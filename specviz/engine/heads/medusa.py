@@ -1,8 +1,9 @@
 """Medusa: several small heads that read the target's final state at its last processed token.
 
-Head h is a chain of residual blocks and an output matrix. It proposes candidate h + 1 after the
-text's newest token, and depends on no other candidate. Files name their tensors like the authors'
-code, vLLM or text-generation-inference, whose Medusa v2 uses the target's output matrix.
+A head consists of residual blocks and an output matrix. Head 0 proposes the first candidate, head 1
+the second, and so on; no head depends on the other candidates. Files name their tensors like the
+authors' code, vLLM or text-generation-inference (TGI). Heads in TGI's Medusa v2 format use the
+target's output matrix.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class _MedusaRun(HeadRun):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Return logits that are the same for all nodes of one depth."""
+        """Return the logits of the nodes; nodes of the same depth have the same logits."""
         del token_ids
         assert self._state is not None, "begin comes first"
         self._nodes.add(parents)
@@ -244,7 +245,7 @@ def _output(tensors: HeadTensors, name: str, target: TargetParts) -> torch.Tenso
 
 
 def _proposable(tensors: HeadTensors, rows: int | None, target: TargetParts) -> torch.Tensor | None:
-    """Return the target's token id of each output row; None if the rows are all its tokens."""
+    """Return the target's token id of each output row; None if row i is token i, for all tokens."""
     if _TOKEN_MAP not in tensors:
         if rows is None or rows == target.vocabulary:
             return None

@@ -3,8 +3,8 @@
 A layer joins the embedding of the next token with a hidden state, runs one decoder layer of the
 target's family and normalises the result. The target's output matrix turns it into logits. If there
 is only one layer, it runs on its own output for each further candidate. With several layers, layer
-k proposes candidate k + 1 and reads the outputs of layer k - 1. Copies of the target's embedding
-and output matrix in an MTP layer are not loaded.
+0 proposes the first candidate; layer k reads the outputs of layer k - 1 and proposes candidate
+k + 1. Copies of the target's embedding and output matrix in an MTP layer are not loaded.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _FAMILIES = {  # module, prefix of its classes, prefix of its rotary class
 class MtpSettings:
     """Settings that a model's files do not state; the defaults follow each family's code."""
 
-    embedding_first: bool = True  # in the concatenation; otherwise the hidden state is first
+    embedding_first: bool = True  # joined as [embedding, hidden state]
     zero_first_embedding: bool = False  # whether row 0 reads zeros in place of its embedding
     recycle_after_norm: bool = True  # whether the next step reads the normalised output
-    place: int = AFTER_NORM  # of the hidden states that the first layer reads
+    place: int = AFTER_NORM  # which of the target's hidden states the first layer reads
     first_position: int = 0  # the rotary position of row 0
     shift_ids: Literal[0, 1] = 1  # 1: a row embeds the token after its state's; 0: the same token
 
@@ -150,7 +150,7 @@ class MtpHead(Head):
         cache: Any,
         tree: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run layer ``index`` on new rows from ``first`` on; append their keys and values.
+        """Run layer ``index`` on new rows from ``first`` on; add keys and values to ``cache``.
 
         Args:
             tree: positions `[rows]` and additive mask `[1, 1, rows, first + rows]` of a tree's
@@ -190,8 +190,8 @@ class MtpHead(Head):
 class _MtpRun(HeadRun):
     """MTP layers with their caches.
 
-    Row t of layer k reads token t + k + 1. The last k rows of layer k therefore read candidates,
-    and are computed again in a later round.
+    Row t of layer k reads token t + k + 1. So while drafting, the last k rows of layer k read
+    candidates. These rows are computed again in a later round.
     """
 
     def __init__(self, head: MtpHead, capacity: int) -> None:
@@ -206,7 +206,7 @@ class _MtpRun(HeadRun):
         self._recycled = like.new_empty(0)
         self._step = 0
         self._nodes = OpenNodes()
-        self._node_states = list[torch.Tensor]()  # of tree nodes, for each call of ``branch``
+        self._node_states = list[torch.Tensor]()  # the nodes' states, for each call of ``branch``
 
     @property
     def length(self) -> int:
@@ -280,7 +280,7 @@ class _MtpRun(HeadRun):
         return self._head.target.output(outputs[-1:]).float()
 
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the tokens that rows embed; without a shift, the first token is repeated."""
+        """Return the tokens that rows embed; if ``shift_ids`` is 0, each row's is one earlier."""
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]
         earlier = torch.arange(first - 1, last - 1, device=self._tokens.device)
@@ -295,7 +295,7 @@ class _MtpRun(HeadRun):
 
 
 def _causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
-    """Return the causal mask of rows after ``first`` others; None if none is needed."""
+    """Return the causal mask of rows after ``first`` others; None if no mask is needed."""
     if len(rows) == 1 or first == 0:
         return None  # without a mask, attention over equally many rows and keys is causal
     total = first + len(rows)

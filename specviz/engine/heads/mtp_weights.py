@@ -118,7 +118,7 @@ def _numbers(layout: MtpLayout, names: Iterable[str]) -> list[int]:
 
 
 def _own_name(layout: MtpLayout, name: str, number: int) -> str | None:
-    """Return a tensor's name without its layer's prefix; None if it is of another layer."""
+    """Return a tensor's name without its layer's prefix; None if it belongs to another layer."""
     if match := _LAYER_KEYS[layout].fullmatch(name):
         return match[2] if int(match[1]) == number else None
     shared = _SHARED_KEY.fullmatch(name) if layout == "mtp" else None

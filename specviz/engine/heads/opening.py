@@ -15,7 +15,8 @@ def open_head(facts: HeadFacts, target: TargetParts) -> Head:
     """Read a head's weights and check them against the target.
 
     Raises:
-        ModelFileError: The files are damaged, or the head does not fit the target.
+        ModelFileError: The files are damaged or not supported.
+        PairError: The head does not fit the target.
     """
     head = _OPEN[facts.kind](facts, target)
     head.made_for = facts.target

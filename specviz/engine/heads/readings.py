@@ -1,4 +1,4 @@
-"""Ways to interpret a head's files: settings that files often state wrongly are varied.
+"""Variants of a head: other values of the settings that its files often state wrongly.
 
 Layer ids may be off by one or in reverse order, a norm may be in the wrong place, token ids may be
 unshifted, and the halves of a joined input may be swapped.
@@ -14,7 +14,7 @@ from typing import Any
 from specviz.engine.heads.head import Head
 from specviz.errors import PairError
 
-# For each kind of head, the settings to vary: both values of switches, then other numbers.
+# For each kind of head, the settings to vary: first switches, then numbers with their values.
 _SWITCHES: Mapping[str, tuple[str, ...]] = {
     "eagle": ("embedding_first",),
     "eagle3": ("norm_before_residual", "recycle_normed", "embedding_first"),

@@ -20,7 +20,7 @@ _PLAIN_NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class HeadTensors:
-    """A head's tensors by name. ``take`` removes a tensor, so that ``finish`` finds unknown ones.
+    """A head's tensors by name; ``take`` removes one, and ``finish`` fails if any are left.
 
     Floating-point tensors get the dtype of ``like``; all move to its device.
     """
