@@ -171,7 +171,7 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return what a head uses of the target, without the columns that a body adds.
+    """Return the parts of the target that a head uses, without the columns that a body adds.
 
     Args:
         config: the configuration of the target at its own size.
