@@ -5,9 +5,10 @@ and activation codes is an exact integer. Then, for each block in order:
 ``sum += integer * (scale * x_scale) ± minimum * x_sum``, each operation rounded to float32. So the
 result does not depend on the instructions of the processor or on the number of rows.
 
-Activations are quantised in blocks of 32 columns: ``X_BYTES`` bytes with 32 signed codes, their
-scale, the scale times their sum, and -8 times the sums of all codes and of either half. The blocks
-of all rows with the same columns are adjacent, so a kernel's addresses have constant distances.
+Activations are quantised in blocks of 32 columns. A block has ``X_BYTES`` bytes: 32 signed codes,
+their scale, the scale times their sum, and three sums times -8 (of all codes, of the first half and
+of the second half). The blocks of the same columns are adjacent for all rows, so a kernel reads
+them at constant distances.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
     ) -> Any:
         """Write ``out[row, lane] = dot(group[lane], x[row])`` for the first ``columns`` lanes.
 
-        ``x_rows``: how many rows were quantised together; ``out_stride`` in float32 values.
+        ``x_rows``: how many rows were quantised together. ``out_stride`` counts float32 values.
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -132,7 +133,7 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return extra accumulators; with few rows, one alone would make each dot wait."""
+        """Return more accumulators for one or two rows; with just one, dots wait for each other."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
@@ -154,7 +155,7 @@ class _Emitter:
         return _splat(self._builder, self._x_value(x, row, offset, kind.element), kind)
 
     def _rounded(self, value: Any) -> Any:
-        """Keep a product from being fused with an addition, where processors differ."""
+        """Keep a product from being fused with an addition, which only some processors would do."""
         function = cgutils.get_or_insert_function(
             self._builder.module,
             ir.FunctionType(_FLOATS, [_FLOATS]),

@@ -123,7 +123,7 @@ class TranslatedStep(Step):
         return ids[-(-max(0, beyond) // hop) * hop :] or [self._filler_id]
 
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
-        """Return the logits after each sequence of ``run``; each sequence continues the last."""
+        """Return the logits after each sequence of ``run``; each continues the one before it."""
         first, last = len(run[0]), run[-1]
         kept = min(common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)
