@@ -35,7 +35,7 @@ def processor_features() -> frozenset[str]:
 
 
 def has_half() -> bool:
-    """Return whether the processor converts float16; else, LLVM calls functions that numba lacks."""
+    """Return whether the processor converts float16; if not, LLVM needs functions numba lacks."""
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
     return not x86 or "f16c" in processor_features()
 
