@@ -1,6 +1,6 @@
 """Products of a few rows with quantised matrices, which stay quantised in memory.
 
-Activations are quantised, too. 32 columns of a row, a block, share a scale, so the dot product of a
+Activations are quantised, too. The 32 columns of a block share a scale, so the dot product of a
 block is computed in integers and is exact. The functions for a type are compiled when a model first
 needs them. They are called by address, so that other kernels do not contain the code of all types.
 

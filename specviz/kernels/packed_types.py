@@ -270,7 +270,7 @@ def _pack_groups(packed: PackedType, raw: np.ndarray, width: int, out: np.ndarra
 
 
 def _vectors(packed: PackedType, chunks: np.ndarray) -> np.ndarray:
-    """Return the codes [..., chunk, code] of blocks as bytes [..., byte]."""
+    """Convert the codes of blocks, [..., chunk, code], to the bytes that store them."""
     if packed.bits == 8:
         return chunks.reshape(*chunks.shape[:-2], -1)
     low = chunks & 15

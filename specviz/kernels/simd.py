@@ -283,7 +283,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides in float32 values."""
+        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count floats."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])

@@ -38,7 +38,7 @@ def draft_place_of(name: str) -> str:
 
 
 def embedded_head(name: str) -> str | None:
-    """Return the place of an installed embedded pair's head; None if it is not such a pair."""
+    """Return the place of the head of the installed embedded pair ``name``; None without one."""
     is_head = name in EMBEDDED_HEADS and name in installed_pairs()
     return PairSpec(name=name).draft_place if is_head else None
 

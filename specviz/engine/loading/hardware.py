@@ -118,7 +118,7 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bandwidth with the current threads, measured once per process."""
+    """Return the bandwidth with the current threads, measured once per process and thread count."""
     return _bandwidth(device, torch.get_num_threads())
 
 

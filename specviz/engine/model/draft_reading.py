@@ -24,7 +24,7 @@ _LONGEST_WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Target tokens that were translated together, and the state to restore to forget them."""
+    """Target tokens that were translated together, and what to restore when they are forgotten."""
 
     tokens: tuple[int, ...]
     kept: int  # number of draft tokens that the segment left unchanged

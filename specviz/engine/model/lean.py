@@ -183,7 +183,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return how many of the ``count`` fed tokens keep hidden states, counted from the last."""
+        """Return for how many of the fed tokens, from the last back, hidden states are kept."""
         return count if self._keeps_all else max(1, num_logits)
 
     def _span(self, count: int) -> _Span:

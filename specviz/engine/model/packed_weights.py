@@ -240,7 +240,7 @@ def packed_layers(model: nn.Module) -> dict[str, PackedLinear | PackedEmbedding]
 
 
 def types_of(model: Any) -> str:
-    """Return the types of a model's quantised matrices, those with most weights first."""
+    """Return the types of a model's quantised matrices; the type of most weights comes first."""
     sizes: Counter[str] = Counter()
     for each in model.modules():
         if isinstance(each, PackedMatrix) and each.kind != FLOAT:

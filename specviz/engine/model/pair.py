@@ -77,7 +77,7 @@ class Pair:
     def target_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the target for at most ``capacity`` tokens.
 
-        Its cache begins with the tokens that ``prompt_ids`` shares with ``last_read``, if any.
+        Its cache begins with the tokens that ``prompt_ids`` shares with the text of ``last_read``.
         """
         step, read = self.target_weights.step(self.vocabulary, capacity), self.last_read
         if read is not None and (count := read.num_shared(prompt_ids)):

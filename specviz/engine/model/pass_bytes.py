@@ -30,7 +30,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
     In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
     known only if it drafts token by token with its own output matrix, so that each candidate reads
-    the same bytes. Its small cache is not counted.
+    the same bytes. The head's small cache is not counted.
     """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:

@@ -1,6 +1,6 @@
 """Matrix products of a few rows, computed by a kernel that reads a layer's weights in place.
 
-A step of one token is a product of one row; a verification of γ candidates is a product of γ + 1
+In a step of one token, products have one row; in a verification of γ candidates, they have γ + 1
 rows. The kernel reads each weight once, at the memory's bandwidth. Products of many rows use torch.
 """
 

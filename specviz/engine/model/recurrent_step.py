@@ -207,7 +207,7 @@ _OTHER_NAME = "cache_params"  # the argument of families without attention
 
 
 def _empty_cache(model: PreTrainedModel) -> DynamicCache:
-    """Return the family's cache; its attention layers keep tokens outside a sliding window."""
+    """Return the family's cache; its attention layers also keep tokens outside a sliding window."""
     cache = DynamicCache(config=model.config)
     for number, layer in enumerate(cache.layers):
         if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):

@@ -19,7 +19,7 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The reason (without a period) why a step lacks a capability, and the remedy; it is falsy."""
+    """The reason (without a period) why a capability is missing, and the remedy. Always falsy."""
 
     reason: str
     remedy: str
