@@ -165,7 +165,7 @@ def quantised_product(
 ) -> PackedProduct | None:
     """Return the product with a matrix quantised to ``kind``.
 
-    Return None if no kernel can read the matrix, or if a weight is too large for the type.
+    The result is None if no kernel can read the matrix, or if a weight is too large for the type.
     """
     if weight.shape[1] % SHORT:
         return None

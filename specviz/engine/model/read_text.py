@@ -1,8 +1,8 @@
 """The KV caches after the last answer of a conversation, for the run that continues it.
 
 The run of a new message copies the cache rows of the earlier messages and answers, and feeds only
-the new message. A run may also repeat the message, and replays measure its time. They copy the same
-rows as the message's first run, so that all of them feed the same tokens.
+the new message. Another run of the same message, and the replays that measure its time, copy the
+same rows as the message's first run, so that all of them feed the same tokens.
 """
 
 from __future__ import annotations

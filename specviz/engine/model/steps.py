@@ -129,7 +129,7 @@ class Step(ABC):
 
 
 class StepWeights(ABC):
-    """A model's weights in the form that its steps read; all runs of a pair share them."""
+    """A model's weights as its steps read them; all runs of a pair share one such object."""
 
     kind: ClassVar[Literal["library", "lean"]]
 
