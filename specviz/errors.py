@@ -93,7 +93,7 @@ class ServerError(SpecvizError):
 
 
 def shortened(text: str) -> str:
-    """Return a long text without its middle, because the end often says what is wrong."""
+    """Return a text; if it is long, without its middle, since the end often says what is wrong."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 

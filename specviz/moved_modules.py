@@ -73,7 +73,7 @@ class _Moved(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own spec; it was already executed under its new name."""
+        """Restore the module's own spec. The module was already executed under its new name."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 

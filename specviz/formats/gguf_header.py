@@ -95,7 +95,7 @@ class GgufHeader:
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def of_model(self, key: str) -> Value | None:
-        """Return the value of an architecture's key, such as ``context_length``."""
+        """Return the value of a key of this architecture, such as ``context_length``."""
         return self.values.get(f"{self.architecture}.{key}")
 
     def count(self, key: str) -> int:

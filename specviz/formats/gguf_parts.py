@@ -14,7 +14,7 @@ PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 
 
 def part_paths(path: Path) -> tuple[Path, ...]:
-    """Return the paths of all parts of a split file, given any part; else only ``path``."""
+    """Return the paths of all parts of the split file that has this part; else only ``path``."""
     found = PART.fullmatch(path.name)
     if found is None:
         return (path,)

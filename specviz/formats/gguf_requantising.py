@@ -15,7 +15,7 @@ _TYPE = "general.file_type"
 def write_requantised(source: Path, kind: str, path: Path) -> None:
     """Write a copy whose matrices are of the type ``kind``, such as "Q8_0".
 
-    A matrix stays as it is if its width does not fit the type. As in llama.cpp, the
+    A matrix stays as it is if its width is not a multiple of the type's block. As in llama.cpp, the
     old weights are dequantised and then quantised to the new type.
     """
     number = gguf.GGMLQuantizationType[kind]

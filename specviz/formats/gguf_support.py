@@ -1,4 +1,4 @@
-"""Which GGUF files can be read: architectures, tokenizers and types of tensors, in tables."""
+"""Which GGUF files are supported: tables of architectures, tokenizers and tensor types."""
 
 from __future__ import annotations
 

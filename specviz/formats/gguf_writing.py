@@ -1,8 +1,9 @@
 """Write a model of the Llama, Qwen2 or Qwen3 family, or an EAGLE-3 head, as a GGUF file.
 
-Norms are float32, as llama.cpp requires; matrices have the requested type. By default, the
-text of a token is its id, so llama.cpp returns token ids. That vocabulary has no EOS, so llama.cpp
-decodes as many tokens as requested, like the engines it is compared with.
+Norms are float32, as llama.cpp requires; matrices have the requested type. By default, the file's
+vocabulary is made up: the text of a token is its id, so llama.cpp returns token ids. This
+vocabulary has no EOS, so llama.cpp decodes as many tokens as requested, like the engines with which
+it is compared.
 """
 
 from __future__ import annotations
@@ -211,6 +212,9 @@ def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:
 
 
 def _interleave_rotary(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows: RoPE pairs neighbours in llama.cpp, rows half a head apart in transformers."""
+    """Reorder rows for RoPE, which rotates rows in pairs.
+
+    A pair is two neighbours in llama.cpp, and two rows half a head apart in transformers.
+    """
     halves = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
     return halves.swapaxes(1, 2).reshape(values.shape)

@@ -55,7 +55,7 @@ def _set_layers(config: dict[str, Any], facts: HeadFacts, places: tuple[int, ...
 
 
 def _set(config: dict[str, Any], key: str, value: bool) -> None:
-    """Set a switch in the section that has it, else at the top level."""
+    """Set a key in the section that already has it; if none has, at the top level."""
     for name in _SECTIONS:
         if key in section(config, name):
             config[name][key] = value

@@ -1,8 +1,8 @@
 """Recognise a drafting head's folder from its configuration, file names and tensor names.
 
 The kinds are EAGLE-1/2, EAGLE-3, Medusa and DFlash. Multi-token prediction (MTP) layers are in the
-target's own files, so they are not recognised here. Pickle files are not opened; the kind of their
-head follows from the configuration and the file names. ``specviz/engine/heads`` opens the weights.
+target's own files, so they are not recognised here. Pickle files are not opened; for these, the
+configuration and the file names decide. ``specviz/engine/heads`` opens the weights.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HeadFacts:
     candidates: int | None = None  # suggested candidates per round
     draft_vocabulary: int | None = None  # None if the files do not state it
     feature_layers: tuple[int, ...] = ()  # as the files state them
-    convention: LayerConvention = ""  # whether i means layer i's input or output; "" if ambiguous
+    convention: LayerConvention = ""  # what number i means: layer i's input or output
 
     @property
     def parameters(self) -> int | None:
@@ -95,9 +95,9 @@ def read_head(path: Path) -> HeadFacts | None:
 
 
 def head_kind(path: Path) -> str:
-    """Return a folder's kind of head, by its configuration if its weights are missing.
+    """Return the kind of head in a folder; empty if the folder contains no head.
 
-    Empty if the folder contains no head.
+    If the weights are missing, the configuration decides.
     """
     facts = read_head(path)
     if facts is not None:
@@ -203,7 +203,7 @@ def _layout(kind: HeadFileKind, config: dict[str, Any]) -> str:
 def _feature_layers(
     kind: HeadFileKind, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], LayerConvention]:
-    """Return the layers whose states the head reads, and the meaning of the numbers."""
+    """Return the layers whose states the head reads, and whether inputs or outputs are meant."""
     if kind == "dflash":
         if stated := _integers(config.get(_DFLASH_IDS)):
             return stated, "input"

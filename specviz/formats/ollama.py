@@ -1,8 +1,8 @@
 """The models of Ollama: manifests that name files by their digests.
 
 ``manifests/REGISTRY/NAMESPACE/MODEL/TAG`` is JSON. Its layer of the type "model" is the GGUF file
-``blobs/sha256-DIGEST``. A place such as ``ollama:llama3.2:1b`` names a model; the registry
-``registry.ollama.ai`` and the namespace ``library`` are left out, and so is the tag ``latest``.
+``blobs/sha256-DIGEST``. A place such as ``ollama:llama3.2:1b`` names a model. It leaves out what is
+the default: the registry ``registry.ollama.ai``, the namespace ``library`` and the tag ``latest``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pre-tokenizers of byte-level tokenizers, which split a text before BPE, by GGUF name.
+"""Pre-tokenizers by GGUF name: how byte-level tokenizers split a text before BPE.
 
 A GGUF file names its pre-tokenizer (``tokenizer.ggml.pre``) but does not contain it. The regular
 expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry is
@@ -31,7 +31,7 @@ _DEEPSEEK3 = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreTokenizer:
-    """The expressions that split a text one after another, and two settings of the tokenizer."""
+    """Expressions, each of which splits the pieces of the one before, and two more settings."""
 
     splits: tuple[str, ...]
     ignores_merges: bool = False  # a word that is a token is used without merging

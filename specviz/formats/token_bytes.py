@@ -121,6 +121,6 @@ def fingerprint_of(tokens: Mapping[int, bytes]) -> str:
 
 
 def shared_share(target: TokenBytes, draft: TokenBytes) -> float:
-    """Return the share of the target's tokens whose bytes are also a token of the draft."""
+    """Return the share of the target's tokens that the draft has, too, compared by their bytes."""
     theirs = set(draft.values())
     return sum(each in theirs for each in target.values()) / len(target) if target else 0.0

@@ -1,1 +1,1 @@
-"""Kernels compiled on the user's machine: a model step, few-row matrix products, statistics."""
+"""Kernels compiled on the user's machine: model steps, products of few rows, and statistics."""

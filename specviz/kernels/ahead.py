@@ -21,7 +21,7 @@ _processes: list[subprocess.Popen[bytes]] = []
 
 @cache
 def compile_ahead() -> None:
-    """Start compiling, at most once, unless the kernels are cached or caching is impossible."""
+    """Start compiling in a child process, unless the kernels are cached or cannot be cached."""
     if not is_missing():
         return
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -37,7 +37,7 @@ def compile_ahead() -> None:
 
 
 def wait_for_compilation() -> None:
-    """Wait for the child processes started here; kill one that takes over two minutes."""
+    """Wait for the child processes that compile; kill one that takes over two minutes."""
     for process in _processes:
         try:
             process.wait(_MOST_SECONDS)

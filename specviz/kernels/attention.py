@@ -43,7 +43,7 @@ def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) ->
     """Move the scores and values on a node's path to consecutive rows after the text.
 
     Swapping in place is safe: node indices increase along a path, so ``path[i] >= i``, and no swap
-    moves a row that a later one reads.
+    moves a row that a later swap takes.
     """
     for place in range(path.shape[0]):
         if path[place] != place:

@@ -30,10 +30,10 @@ def compiled_in_order(function: Callable[..., Any]) -> Any:
 
 
 def compiled_apart(function: Callable[..., Any]) -> Any:
-    """Compile a kernel, or a large part of several kernels that is called, not inlined.
+    """Compile a kernel, or a large part that several kernels call instead of inlining it.
 
-    Such a part calls intrinsics and inlined parts only, and adds in a fixed order, so its results
-    are the same in each kernel.
+    Such a part calls only intrinsics and inlined functions, and adds in a fixed order. So its
+    results are the same in each kernel.
     """
     return numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
 
@@ -41,7 +41,7 @@ def compiled_apart(function: Callable[..., Any]) -> Any:
 def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:
     """Compile a function into its callers.
 
-    Without inlining, the copies of a function in several kernels would share one name, and a
+    Without inlining, each kernel would have its own copy of the function under the same name, and a
     process would use the copy that it loads first. The copies differ in rounding, because the
     compiler inlines other functions into them differently. So the figures of a run would depend on
     which kernels the process compiled or loaded before.
@@ -72,8 +72,8 @@ def _cache_folder() -> Iterator[None]:
 def callback(name: str, signature: Any, function: Callable[..., Any]) -> int:
     """Compile a function that other kernels call by its address, and return the address.
 
-    ``name`` distinguishes functions in the cache that differ only in their closures. The address
-    stays valid as long as the process lives.
+    The cache finds the function by ``name``, since functions made by one factory differ only in
+    their closures. The address stays valid as long as the process lives.
     """
     options = {"nopython": True, "error_model": "numpy", "fastmath": _EXACT}
     made: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options=options)

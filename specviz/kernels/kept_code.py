@@ -1,4 +1,4 @@
-"""The folder of the cached machine code, and a marker file that shows the code is complete.
+"""The folder of the cached machine code. A marker file in it shows that the code is complete.
 
 This module imports no compiler.
 """
@@ -39,7 +39,7 @@ def sources_digest() -> str:
 
 
 def is_missing() -> bool:
-    """Return whether the machine code is not cached yet but could be."""
+    """Return whether the machine code is not cached yet, but the cache folder can be written."""
     with suppress(OSError, ImportError):
         if folder := _folder():
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def mark_complete() -> None:
 
 
 def _mark() -> Path:
-    """Return the marker file, named by a digest of numba's cache keys except the processor."""
+    """Return the marker file; its name is a digest of what makes numba compile again."""
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():
         state = path.stat()

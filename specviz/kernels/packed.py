@@ -1,12 +1,12 @@
 """Products of a few rows with quantised matrices, which stay quantised in memory.
 
-Activations are quantised, too: 32 columns of a row share a scale, so a dot product of a block is
-exact integer arithmetic. The functions for a type are compiled when a model first needs them, and
-are called by address, so that other kernels do not contain the code of all types.
+Activations are quantised, too. The 32 columns of a block share a scale, so the dot product of a
+block is computed in integers and is exact. The functions for a type are compiled when a model first
+needs them. They are called by address, so that other kernels do not contain the code of all types.
 
 ``quantised_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on whether
-weights are quantised. With plain weights, their argument ``blocks`` is None, and they contain no
-code for quantised ones.
+weights are quantised. If they are not, the argument ``blocks`` is None, and these functions are
+compiled without the code for quantised weights.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from specviz.kernels.simd import at, byte_at, call, long_at, put, put_byte, put_
 
 _PRODUCT = types.void(*[types.int64] * 10)
 _ROW = types.void(*[types.int64] * 4)
-_MOST = 6  # rows of activations per pass over a group, for which the processor has registers
+_MOST = 6  # rows of activations per pass over a group: the processor has registers for six
 PART_COLUMNS = 4  # int64 for a part: matrix, product function, row function, number of columns
 
 
 @compiled_in_order
 def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
-    """Quantise float32 rows; write the blocks of columns 0 to 31 of all rows, then the next."""
+    """Quantise float32 rows. Write all rows' blocks of columns 0 to 31, then of 32 to 63, etc."""
     for row in range(rows):
         for block in range(width // SHORT):
             source = x + 4 * (row * x_stride + block * SHORT)
@@ -138,7 +138,10 @@ def _plain_product(
 
 @cache
 def row_function(name: str) -> int:
-    """Return the address of the function that dequantises one row: matrix, row, width, out."""
+    """Return the address of a function that dequantises a row.
+
+    Its arguments: matrix, row, width, out.
+    """
     if name not in PACKED_TYPES:
         return callback(name, _ROW, _plain_row)
     packed = PACKED_TYPES[name]
@@ -227,7 +230,7 @@ def multiply_parts(
 
 @compiled
 def read_row(table: int, row: int, width: int, out: int) -> None:
-    """Write one row of a matrix with a single part, dequantised."""
+    """Dequantise one row of a matrix that has a single part, and write it."""
     call(long_at(table, 3), (long_at(table, 1), row, width, out))
 
 
@@ -257,7 +260,7 @@ def matrix_product(
     out: int,
     stride: int,
 ) -> None:
-    """Write columns ``begin`` to ``end`` of the product with a matrix, plain or quantised."""
+    """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or not."""
     if blocks is None:
         product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
     else:
@@ -281,7 +284,7 @@ def multiply_packed(
 ) -> None:
     """Write this thread's columns of x [row, width] @ matrix [place, width].T + bias.
 
-    ``blocks``: uint8 [threads, byte], room for ``x_bytes`` of x for every thread.
+    ``blocks``: uint8 [threads, byte]; each thread writes the quantised x (``x_bytes``) to its row.
     """
     begin, end = share(out.shape[1], thread, threads)
     rows, width = x.shape
@@ -301,5 +304,5 @@ def read_rows(table: int, rows: Any, out: Any) -> None:
 
 
 def x_bytes(rows: int, width: int) -> int:
-    """Return the bytes of quantised rows."""
+    """Return how many bytes quantised rows of activations take."""
     return rows * width // SHORT * X_BYTES

@@ -1,13 +1,15 @@
 """Dot products with packed rows, as LLVM intrinsics.
 
-A code is the integer that stores a quantised weight or activation. A dot product of weight codes
-and activation codes is an exact integer. Then, for each block in order:
-``sum += integer * (scale * x_scale) ± minimum * x_sum``, each operation rounded to float32. So the
-result does not depend on the instructions of the processor or on the number of rows.
+A code is the integer that stores a quantised weight or activation. The dot product of the codes of
+a block of weights and a block of activations is an exact ``integer``. The blocks are then added in
+order, ``sum += integer * (scale * x_scale) ± minimum * x_sum``, with each operation rounded to
+float32: ``scale`` and ``minimum`` are the weights', ``x_scale`` and ``x_sum`` the activations'. So
+the result does not depend on the instructions of the processor or on the number of rows.
 
-Activations are quantised in blocks of 32 columns: ``X_BYTES`` bytes with 32 signed codes, their
-scale, the scale times their sum, and -8 times the sums of all codes and of either half. The blocks
-of all rows with the same columns are adjacent, so a kernel's addresses have constant distances.
+Activations are quantised in blocks of 32 columns. A block has ``X_BYTES`` bytes: 32 signed codes,
+their scale, the scale times their sum, and three sums times -8 (of all codes, of the first half and
+of the second half). The blocks of the same columns are adjacent for all rows, so a kernel reads
+them at constant distances.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
     ) -> Any:
         """Write ``out[row, lane] = dot(group[lane], x[row])`` for the first ``columns`` lanes.
 
-        ``x_rows``: how many rows were quantised together; ``out_stride`` in float32 values.
+        ``x_rows``: how many rows were quantised together. ``out_stride`` counts float32 values.
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -132,7 +134,7 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return extra accumulators; with few rows, one alone would make each dot wait."""
+        """Return extra accumulators for one or two rows: adding to a single one would be slow."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
@@ -154,7 +156,7 @@ class _Emitter:
         return _splat(self._builder, self._x_value(x, row, offset, kind.element), kind)
 
     def _rounded(self, value: Any) -> Any:
-        """Keep a product from being fused with an addition, where processors differ."""
+        """Keep a product from being fused with an addition, which only some processors would do."""
         function = cgutils.get_or_insert_function(
             self._builder.module,
             ir.FunctionType(_FLOATS, [_FLOATS]),
@@ -277,7 +279,7 @@ def _byte_dot(builder: Any, lanes: int) -> Any:
 
 
 class _PairedDot:
-    """A byte dot from 16-bit products; LLVM emits ``pmaddwd`` if the processor has it."""
+    """A dot product of bytes by 16-bit products; LLVM emits ``pmaddwd`` if the processor has it."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder

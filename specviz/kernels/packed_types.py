@@ -3,14 +3,15 @@
 A weight is ``scale * (code - offset)`` or ``scale * code ± minimum`` (minus in "K" types); its code
 is the stored integer of 4 to 8 bits. Sixteen matrix rows form a group: a kernel computes sixteen
 dot products at once, one per vector lane. A group is a sequence of records, from left to right
-along the rows. A record has the scales and minima (float16) of 32 columns, then their codes. In "K"
-types, a record has 256 columns: float16 scales and minima, then for each block one byte per row
-that multiplies them, and the codes.
+along the rows. A record covers 32 columns: the rows' scales and minima (float16), then the codes.
+In "K" types, a record covers 256 columns in several blocks. After the scales and minima, each block
+has the rows' factors for the scale and for the minimum (a byte each), then its codes.
 
-The codes of four columns and sixteen rows, 64 codes in all, form a chunk. Its byte ``4 * row +
-column`` belongs to one weight. Codes of 4 bits: a vector of 64 bytes holds two chunks, in the lower
-and upper halves of its bytes. Codes of 5 and 6 bits: as 4 bits, then one vector with the upper bits
-of all chunks of the block. Codes of 8 bits: a vector is a chunk.
+The codes of four columns and sixteen rows, 64 codes in all, form a chunk. Code ``4 * row + column``
+of a chunk belongs to one weight. A block stores its chunks in vectors of 64 bytes. With codes of 8
+bits, a vector is a chunk. With codes of 4 bits, a vector holds two chunks: one in the lower halves
+of its bytes, the other in the upper halves. Codes of 5 and 6 bits are stored like codes of 4 bits,
+followed by one vector with the upper bits of all chunks of the block.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ STEP = 4  # columns in a chunk
 SHORT = 32  # columns that share one scale of the activations; widths are multiples of it
 _LONG = 256  # columns in a record of a "K" type
 _CHUNK = LANES * STEP  # codes
-_UNPACKED_CODES = 1 << 20  # at once: a code takes a byte while it is rearranged
+_UNPACKED_CODES = 1 << 20  # codes rearranged at once, with a byte for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class PackedType:
 
     @property
     def is_long(self) -> bool:
-        """Return whether a record has several blocks, with factors of the record's scales."""
+        """Return whether a record has several blocks, which multiply its scales by factors."""
         return self.record_columns == _LONG
 
     @property
@@ -219,7 +220,7 @@ def packed_bytes(name: str, rows: int, width: int) -> int:
 
 
 def pack(packed: PackedType, raw: np.ndarray, width: int) -> np.ndarray:
-    """Return a matrix, uint8 [row, byte] as in a GGUF file, in the kernels' layout: [group, byte].
+    """Convert a matrix from a GGUF file's layout, uint8 [row, byte], to the kernels' [group, byte].
 
     Missing rows of the last group are zero.
 
@@ -269,7 +270,7 @@ def _pack_groups(packed: PackedType, raw: np.ndarray, width: int, out: np.ndarra
 
 
 def _vectors(packed: PackedType, chunks: np.ndarray) -> np.ndarray:
-    """Return the codes [..., chunk, code] of blocks as bytes [..., byte]."""
+    """Convert the codes of blocks, [..., chunk, code], to the bytes that store them."""
     if packed.bits == 8:
         return chunks.reshape(*chunks.shape[:-2], -1)
     low = chunks & 15

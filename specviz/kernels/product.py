@@ -1,8 +1,8 @@
 """Multiply few rows by a weight matrix.
 
-Each weight is read once for up to six rows, directly from the model's memory. Each sum has one
-fixed order, so the bits of a result depend neither on the number of rows nor on the split among
-threads.
+Each weight is read once for up to six rows, directly from the model's memory. The terms of a sum
+are always added in the same order, so the bits of a result depend neither on the number of rows nor
+on the split among threads.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ DEFAULT_NUMBER_TYPE = "float32"  # the dtype of the pair that ships with specviz
 
 @cache
 def ready(number_type: str) -> bool:
-    """Compile the kernels for this dtype; return False if they do not work.
+    """Compile the kernels for this dtype, and check them; return False if they do not work here.
 
     The first call on a machine takes seconds; later processes load the kernels from disk.
     """

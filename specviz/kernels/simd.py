@@ -35,7 +35,7 @@ def processor_features() -> frozenset[str]:
 
 
 def has_half() -> bool:
-    """Return whether the processor converts float16; numba links no library that does."""
+    """Return whether the processor converts float16; if not, LLVM needs functions numba lacks."""
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
     return not x86 or "f16c" in processor_features()
 
@@ -67,7 +67,7 @@ def widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
 
 
 def _half_from_bits(builder: Any, bits: Any, lanes: int) -> Any:
-    """Emit the conversion of finite float16 bits by integer operations and an exact product."""
+    """Emit the conversion of finite float16 bits to float32 with shifts and an exact product."""
 
     def constant(value: Any, element: Any) -> Any:
         kind = ir.VectorType(element, lanes) if lanes else element
@@ -268,7 +268,8 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
 
     Every dot product has an eight-lane accumulator of its own, so a result's bits do not depend on
     how many products are computed together. The kernel prefetches later matrix rows into the
-    second-level cache: the first level allows too few outstanding lines to keep the memory busy.
+    second-level cache. The first-level cache can wait for too few lines at a time to keep the
+    memory busy.
     """
 
     @intrinsic
@@ -282,7 +283,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides in float32 values."""
+        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count floats."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])

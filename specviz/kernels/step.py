@@ -1,7 +1,7 @@
 """A whole step of a Llama-shaped model, for few tokens at a time.
 
-Weights are read from the model's memory, each once for up to six rows. Several threads may run one
-step together: a thread computes a share of every matrix product, then waits at a barrier. Each
+Weights are read from the model's memory, each once for up to six tokens. Several threads may run
+one step together: a thread computes a share of every matrix product, then waits at a barrier. Each
 sum is computed by a single thread, in a fixed order, so the bits of a result depend neither on the
 number of threads nor on how many tokens are fed together.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
 
-_BLOCK = 64  # entries per block; a block is searched only if its maximum may be in the top k
+_BLOCK = 64  # entries per block; only blocks whose maximum may be in the top k are searched
 
 
 @compiled
@@ -55,7 +55,7 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
 def _block_facts(
     draft: Any, target: Any, draft_logits: Any, target_logits: Any, maxima: Any
 ) -> Any:
-    """Return the block's sums of p·logit (draft, target) and of the residual; write ``maxima``."""
+    """Return a block's sums of draft·logit, target·logit and residual; write their ``maxima``."""
     max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):
@@ -82,10 +82,11 @@ def survey(
     top_ids: Any,  # int64 of the same shape
     facts: Any,  # float64 [7, row]
 ) -> None:
-    """Fill ``top_probs``, ``top_ids`` and ``facts``; an entry with probability 0 is empty.
+    """Fill ``top_probs``, ``top_ids`` and ``facts``.
 
-    The rows of ``facts``, for draft and target: the candidate's probability, the likeliest token's
-    logit, the expected logit Σ p·logit. The last row: the residual's sum, Σ max(0, target - draft).
+    In ``top_probs``, an entry of probability 0 holds no token. The first six rows of ``facts`` are
+    pairs, for draft and target: the candidate's probability, the likeliest token's logit, and the
+    expected logit Σ p·logit. The last row is the residual's sum, Σ max(0, target - draft).
     """
     size = draft.shape[1]
     maxima = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)

@@ -1,4 +1,4 @@
-"""Check in a model's small files whether it has a chat template."""
+"""Check whether a model has a chat template, by its small files."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def find_models(folders: Sequence[Path] = (), headers: Headers | None = None) ->
 
     Args:
         folders: Folders that the user added.
-        headers: The cache of earlier searches; by default the user's.
+        headers: The cache of earlier searches; by default the one in specviz's own folder.
     """
     headers = headers or Headers()
     own = [Origin(name=str(each), folder=each, layout="files") for each in folders]
@@ -99,7 +99,7 @@ _LEVELS = ("file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
-    """Return names from short to long, one for each of ``_LEVELS``."""
+    """Return the model's possible names, from short to long, one for each of ``_LEVELS``."""
     last = _GGUF_WORDS.sub("", _as_name(model.name.rpartition("/")[2]))
     kind = model.facts.quantization.lower()
     with_kind = last if kind in last else f"{last}:{kind}"

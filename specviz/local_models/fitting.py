@@ -44,7 +44,7 @@ def drafts_for(
     Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes the others.
 
     Args:
-        itemsize: As in ``ModelFacts.memory``.
+        itemsize: Bytes of a weight, as in ``ModelFacts.memory``.
         alphas: Measured acceptance rates by the places of target and draft.
     """
     found = [
@@ -100,16 +100,17 @@ def _fits(
 
 
 def _rank(fit: Fit) -> tuple[object, ...]:
-    """Return the sort key: fit in memory, shared tokens, measured acceptance, smaller size."""
+    """Return the sort key: fits in memory, shares tokens, high measured acceptance, small size."""
     return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
 
 
 def compare_tokenizers(
     target: LocalModel, models: Sequence[LocalModel], headers: Headers
 ) -> Iterator[int]:
-    """Compute the shares of shared tokens for ``drafts_for``; yield the number of models left.
+    """Compute and cache the shares of shared tokens that ``drafts_for`` uses.
 
-    A model takes up to a second, so a page runs this in a thread.
+    Before each model, yield how many are left. A model takes up to a second, so a page runs this in
+    a thread.
     """
     drafts = list(_smaller(target, models))
     own = headers.fingerprint(target.tokenizer)

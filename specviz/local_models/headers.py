@@ -80,7 +80,7 @@ class Headers:
         return found
 
     def known_fingerprint(self, tokenizer: Path) -> str | None:
-        """Return a tokenizer's fingerprint if it was computed before."""
+        """Return a tokenizer's fingerprint; None if it is not cached or the file has changed."""
         known = self._kept.tokenizers.get(str(tokenizer))
         stamp = _stamp(tokenizer)
         return known.fingerprint if known is not None and known.stamp == stamp else None
@@ -102,7 +102,7 @@ class Headers:
         return found
 
     def known_share(self, target: str, draft: str) -> float | None:
-        """Return the share of the target's tokens that the draft has; None if it is unknown.
+        """Return the share of the target's tokens that the draft has, too; None if not cached.
 
         ``target`` and ``draft`` are the tokenizers' fingerprints.
         """

@@ -19,7 +19,7 @@ from specviz.record.run_config import RunConfig
 
 
 def place_of(name: str) -> str:
-    """Return the ``place`` of the model with this name on this machine; else the name itself.
+    """Return the place of the local model with this name; the name itself if there is none.
 
     A path, a server's address and a Hub id stay as they are.
 
@@ -33,18 +33,18 @@ def place_of(name: str) -> str:
 
 
 def draft_place_of(name: str) -> str:
-    """Return the place of a draft; for an embedded pair with a head, the head's."""
+    """Return the place of a draft; the name of an embedded pair with a head means its head."""
     return embedded_head(name) or place_of(name)
 
 
 def embedded_head(name: str) -> str | None:
-    """Return the place of the head of the embedded pair with this name; None without a head."""
+    """Return the place of the head of the installed embedded pair ``name``; None without one."""
     is_head = name in EMBEDDED_HEADS and name in installed_pairs()
     return PairSpec(name=name).draft_place if is_head else None
 
 
 def with_places(spec: PairSpec) -> PairSpec:
-    """Return ``spec`` with local models' names replaced by places, and the kind of head set."""
+    """Return ``spec`` with places for the names of local models, and the kind of its head."""
     places = {
         role: find(name)
         for role, name, find in (
@@ -67,8 +67,8 @@ def with_head(spec: PairSpec) -> PairSpec:
 def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
     """Return ``spec`` with the kind of head that the drafter's name implies.
 
-    This is needed for a head on the Hub, whose files are not known yet. For ``mtp`` it also sets
-    the draft.
+    The name is needed for a head on the Hub whose files are not here yet. The drafter ``mtp`` also
+    sets the draft.
     """
     if drafter == OWN_MTP and spec.target is not None and spec.draft is None:
         return replace(spec, draft=OWN_MTP, head=OWN_MTP)
@@ -97,12 +97,12 @@ def _head_in(folder: Path, changed: int) -> str:
     del changed
     try:
         return head_method(head_kind(folder))
-    except ModelFileError:  # loading it says what is wrong
+    except ModelFileError:  # loading the head says what is wrong
         return ""
 
 
 def with_fitting_drafter(config: RunConfig, spec: PairSpec) -> RunConfig:
-    """Return the settings, with the pair's default drafter if their own does not fit the pair."""
+    """Return the settings; a drafter that does not fit the pair becomes the pair's default."""
     if config.draft_method.fits(spec.draft_kind):
         return config
     return replace(config, drafter=first_method(spec.draft_kind).name)

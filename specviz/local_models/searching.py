@@ -133,7 +133,7 @@ def hub_snapshot(hub_id: str) -> Path | None:
 
 
 def _hub_models(walk: _Walk) -> Iterator[Candidate]:
-    """Yield the models of the Hub cache, each from its snapshot of ``main`` or its newest one."""
+    """Yield the Hub cache's models, each from the snapshot of ``main`` or else the newest one."""
     for folder in sorted(walk.origin.folder.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")
         snapshot = _snapshot(folder)

@@ -18,10 +18,10 @@ from specviz.record.pairs import PairSpec
 
 
 def body_room(spec: PairSpec) -> BodyRoom:
-    """Return the pair's shapes without bodies, and the device's memory and bandwidth.
+    """Return the models' shapes without bodies, and the device's memory and bandwidth.
 
     Raises:
-        SpecvizError: the pair cannot be opened, as in ``check_pair``.
+        SpecvizError: the pair cannot be opened.
     """
     with quiet_for(spec):
         opened = open_pair(replace(spec, target_body=NO_BODY, draft_body=NO_BODY), no_progress)
@@ -40,7 +40,7 @@ def _shape(side: Side) -> ModelShape | None:
         shape = shape_of_model(skeleton_of(side.config))
     if shape is None or not side.packed_as:
         return shape
-    if side.packed:  # enlarged to a body, the model would be float32
+    if side.packed:  # a body of this model would be in float32
         return replace(shape, quantised=(side.source.packed_bytes() / side.own_parameters, None))
     each = packed_bytes(side.quantise.upper(), LANES, SHORT) / (LANES * SHORT)
     return replace(shape, quantised=(each, each))

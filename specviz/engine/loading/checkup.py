@@ -38,9 +38,9 @@ def check_pair(
     """Check the pair; return its models, vocabulary, memory and notices.
 
     Args:
-        on_progress: an exception that it raises stops the check.
-        present: also read the local weights and return their digests.
-        prompts: also check that the pair can continue them.
+        on_progress: called with each activity; an exception that it raises stops the check.
+        present: whether to read the local weights, too; the result then has their digests.
+        prompts: texts or conversations; the check fails if the pair cannot continue one of them.
 
     Raises:
         SpecvizError: the pair cannot be loaded, or cannot continue a prompt.
@@ -65,7 +65,10 @@ def check_pair(
 
 
 def has_chat_template(spec: PairSpec) -> bool:
-    """Return whether the target has a chat template; a Hub model's small files are downloaded."""
+    """Return whether the target has a chat template.
+
+    To find out, the small files of a Hub model are downloaded.
+    """
     if not needs_transformers(spec):
         return False  # a plain tokenizer has none
     chosen = sources.choose(spec)

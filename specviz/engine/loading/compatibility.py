@@ -1,8 +1,8 @@
-"""Check whether two models can work together and with which step implementation.
+"""Check whether two models can work together, and choose the implementation of their steps.
 
 Tokenizers are compared token by token. A probe checks that the lean step, specviz's own forward
-pass, gives the same logits as the model's. ``rollback.py`` checks that each model can roll its
-cache back.
+pass, gives the same logits as the model's original code. ``rollback.py`` checks that each model can
+roll its cache back.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _widest(model: Model) -> bool:
 def take_step_weights(
     models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return step weights, all for the lean step or all for the library's, and notices."""
+    """Return each model's step weights, and notices; all models get the same kind of step."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -222,7 +222,7 @@ def _without_lean(
 
 
 def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
-    """Return the model's step through transformers, for a short text."""
+    """Return a step that runs the model through transformers, with room for a short text."""
     from specviz.engine.model.library_weights import LibraryWeights
 
     return LibraryWeights(model).step(vocabulary, _WALK_TOKENS)
@@ -282,11 +282,12 @@ def same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bo
 
 @torch.inference_mode()
 def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
-    """Return whether the first two layers give the library's hidden state in the lean step.
+    """Return whether two layers give the same hidden state in the lean step and the library.
 
-    The model is packed: its weights are quantised. Here its products are computed without
-    rounding activations, so the tolerance is that of float32. The comparison covers what the lean
-    step does itself: norms, positions and attention.
+    The model is packed: its weights are quantised. Its matrix products usually round activations,
+    which would hide small differences. For this comparison both sides compute them without
+    rounding, so the strict tolerance of float32 applies. What can still differ is what the lean
+    step computes in its own way: norms, positions and attention.
     """
     layers = min(2, len(weights.layers))
     ids = probe_ids(model, vocabulary, _WALK_TOKENS)
@@ -318,8 +319,9 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return the largest difference from ``reference`` at which logits count as equal.
 
-    It is a share, by dtype, of the largest distance of a logit from its row's mean, which, like
-    softmax, ignores an offset of all logits. A small term allows for rounding in float32.
+    It is a share of the logits' spread, and the dtype decides which share. The spread is the
+    largest distance of a logit from the mean of its row. Adding a constant to all logits does not
+    change it, just as it does not change the softmax. A small term allows for float32 rounding.
     """
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     rounding = 8 * torch.finfo(torch.float32).eps * reference.abs().max()
@@ -333,7 +335,7 @@ def probe_ids(model: Model, vocabulary: int, count: int) -> torch.Tensor:
 
 
 def input_device(model: Model) -> torch.device:
-    """Return the device of input token ids; the model may be spread over several devices."""
+    """Return the device for input token ids; other layers may be on other devices."""
     embedding: Any = model.get_input_embeddings()
     return embedding.weight.device
 

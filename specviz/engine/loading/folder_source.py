@@ -78,9 +78,9 @@ class FolderSource(Source):
         return config.get_text_config()
 
     def read_tokenizer(self) -> Any:
-        """Read the tokenizer.
+        """Read the tokenizer; raise PairError if its files are missing.
 
-        Without its files, transformers would create an empty one, so this raises PairError.
+        Without the check, transformers would silently create an empty tokenizer.
         """
         if not any(any(self.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
             raise PairError(

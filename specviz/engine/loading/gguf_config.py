@@ -1,7 +1,7 @@
 """Turn the metadata of a GGUF file into a configuration of transformers.
 
-A GGUF file has no ``config.json``. Every value in the metadata is set, even if it equals a default
-of the configuration class, because the defaults are the values of one particular model.
+A GGUF file has no ``config.json``. Every value in the metadata is written out. None is left to the
+defaults of the configuration class, which are the values of one particular model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OTHER_SIZES = {  # for families whose configurations use other names
 }  # fmt: skip
 _LOW, _HIGH = 1.0, 4.0  # frequency factors of Llama 3's RoPE scaling
 _TOLERANCE = 1e-3
-_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # each sixth layer has full attention; the 27B model's layers
+_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # every sixth layer has full attention; 27B has 62 layers
 
 
 def config_of(headers: Sequence[GgufHeader], rope_factors: Sequence[float]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sliding_layers(header: GgufHeader, layers: int) -> list[bool]:
-    """Return for each layer whether it has a sliding window: a file gives a list or a period."""
+    """Return whether each layer has a sliding window; a file gives a list, a period or nothing."""
     pattern = header.of_model("attention.sliding_window_pattern")
     if isinstance(pattern, list):
         return [bool(each) for each in pattern]
@@ -157,9 +157,10 @@ def _llama3(
 ) -> dict[str, Any]:
     """Return the settings of Llama 3's RoPE scaling that give these factors.
 
-    The file contains the factor that divides each frequency. The scaling leaves short wavelengths
-    unchanged, applies the full factor to long ones, and interpolates between them. So the original
-    context length follows from any factor in between.
+    The file contains, for each frequency, the number that divides it. The scaling leaves short
+    wavelengths unchanged (1), divides long ones by the full factor, and interpolates in between.
+    How it interpolates depends on the original context length, so this length is computed from the
+    interpolated numbers.
     """
     lengths = [2 * math.pi * theta ** (2 * i / head_width) for i in range(head_width // 2)]
     factor = max(factors)

@@ -155,7 +155,7 @@ def _named(folder: Path) -> dict[str, str]:
 def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> str:
     """Return the GGUF name of the pre-tokenizer that splits the probe as the model's own does.
 
-    If several match, one with the same default for BOS is preferred.
+    If several match, one whose default for adding BOS equals ``adds_bos`` is preferred.
     """
     own: Any = Tokenizer.from_file(str(folder / "tokenizer.json")).pre_tokenizer
     pieces = _pieces(own)

@@ -149,6 +149,9 @@ def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 
 def _halves(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows: RoPE pairs neighbours in llama.cpp, rows half a head apart in transformers."""
+    """Reorder rows for RoPE, which rotates rows in pairs.
+
+    A pair is two neighbours in llama.cpp, and two rows half a head apart in transformers.
+    """
     pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)

@@ -25,7 +25,8 @@ from specviz.record.pairs import MAX_THREADS
 from specviz.record.trace import Environment
 
 _MAX_CALIBRATED_THREADS = 8
-# More threads must be this much faster: next to a busy process, threads wait for each other.
+# A higher thread count is chosen only if it is this much faster, because threads wait for each
+# other when another process is busy.
 _THREAD_GAIN = 1.25
 _VERIFY_TOKENS = 6
 _SECONDS_A_CANDIDATE = 0.02
@@ -72,9 +73,9 @@ def fewest_within(seconds: dict[int, float]) -> int:
 
 
 def thread_candidates(parameters: int) -> list[int]:
-    """Return the thread counts to try: 1, half and all cores. Large models skip 1.
+    """Return the thread counts to try: 1, half of the most, and the most. Large models skip 1.
 
-    No count exceeds 8 or, if it is set, ``OMP_NUM_THREADS``.
+    The most is the number of cores, but not above 8 or, if it is set, ``OMP_NUM_THREADS``.
     """
     most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
     fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
@@ -97,17 +98,18 @@ def free_memory(device: torch.device) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Size of the bandwidth measurement: bytes that one sum reads, and sums per synchronisation."""
+    """How the bandwidth is measured: bytes that one sum reads, and sums per synchronisation."""
 
     size: int  # bytes
     sums: int  # per synchronisation
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return the size of a measurement whose sums read more than the device's caches hold.
+    """Return how many bytes to sum: more than the caches hold, so that memory is measured.
 
-    On a GPU, synchronising would be a large part of the time of a short sum. So a GPU runs several
-    long sums per synchronisation, over at most a quarter of the free memory.
+    On a GPU, the synchronisation after a short sum would take a large part of the measured time. So
+    a GPU synchronises only after several long sums. A sum reads at most a quarter of the free
+    memory.
     """
     if device.type == "cpu":
         return Stream(size=_SHORT_SUM, sums=1)
@@ -116,7 +118,7 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bandwidth with the current threads, measured once per process."""
+    """Return the bandwidth with the current threads, measured once per process and thread count."""
     return _bandwidth(device, torch.get_num_threads())
 
 
@@ -197,10 +199,10 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 
 
 def _product_seconds() -> float:
-    """Return the mean seconds of a small matrix product; the time for measuring is bounded.
+    """Return the mean seconds of a small matrix product, measured for about 0.02 s at most.
 
-    Next to a busy process, threads wait for each other 8 ms at a time, and a step of many products
-    can take a second. A small product shows this sooner than a model step.
+    When another process is busy, threads wait for each other, 8 ms at a time. A model step has many
+    products, so its waits can add up to a second; a single product shows the problem sooner.
     """
     rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
     begin = time.perf_counter()
@@ -215,8 +217,10 @@ def _product_seconds() -> float:
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
     """Return the median seconds of a step plus a verification.
 
-    ``best``: the best time so far. If the warm-up takes more than three times as long or is very
-    long, return the warm-up's seconds.
+    If the warm-up takes over 0.25 s, or over three times ``best``, return its seconds instead.
+
+    Args:
+        best: The shortest of the times measured with other thread counts.
     """
     step = fresh_step(16)
     ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)

@@ -128,7 +128,7 @@ def _product(kind: str) -> Callable[[torch.Tensor, torch.Tensor | None], Product
 
 
 def _change(pair: Pair, original: Head, quantised: Head, kind: str) -> str:
-    """Return a notice with what quantising the head's weights changes."""
+    """Return a notice that says how quantising the head's weights changes its distributions."""
     sampler = Sampler(RunConfig(temperature=1.0))
     text = read_presets()[0].text
     ids = [each for each in pair.tokenizer.encode(text) if each < pair.vocabulary]
@@ -171,7 +171,7 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return what a head uses of the target, without the columns that a body adds.
+    """Return the parts of the target that a head uses, without the columns that a body adds.
 
     Args:
         config: the configuration of the target at its own size.

@@ -43,7 +43,7 @@ class HeadSource:
         return (*self.facts().weights, *(each for each in others if each.is_file()))
 
     def facts(self) -> HeadFacts:
-        """Return the facts about the head that its files state.
+        """Return what the head's files say about it.
 
         Raises:
             PairError: There is no head in the folder, or its files are damaged.

@@ -1,8 +1,8 @@
 """Load a pair: open it, load and check its models, add simulated sizes or quantise.
 
 Probes check that each model can roll its cache back (``rollback.py``), and that the lean step,
-specviz's own forward pass, gives the same logits as the model's (``compatibility.py``). Every user
-error raises a one-line ``SpecvizError``.
+specviz's own forward pass, gives the same logits as the model's original code
+(``compatibility.py``). Every user error raises a one-line ``SpecvizError``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         candidates = (
             [spec.threads] if spec.threads else hardware.thread_candidates(_largest(opened))
         )
-        if opened.device.type == "cpu":  # the probes must not wait for threads that are busy
+        if opened.device.type == "cpu":  # few, so that the probes wait for no busy thread
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, spec.device, on_progress)
         _check_models(opened, models, on_progress)
@@ -147,7 +147,7 @@ def _loading(doing: str, side: Side) -> Progress:
 
 
 def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool) -> bool:
-    """Return whether the model must be spread over several devices; this needs accelerate."""
+    """Return whether the model must be spread over several devices, which needs accelerate."""
     free = hardware.free_memory(device)
     if free is None or size <= free:
         return False
@@ -169,8 +169,9 @@ def _load_model(
 ) -> Model:
     """Load a model onto the device or, with ``spread``, onto several devices.
 
-    Without ``spread``, transformers loads into CPU memory, since other devices need accelerate.
-    ``model.to`` then moves the parameters one by one, so the device holds only one copy of each.
+    Without ``spread``, transformers loads the model into CPU memory, because loading it directly
+    onto another device needs accelerate. ``model.to`` then moves the parameters one by one, so the
+    device holds only one copy of each.
     """
     text = f"reading {side.role} {side.source.name}"
 
@@ -242,10 +243,10 @@ def _step_weights(
 
 
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
-    """Prepare rounds that run on the device, on a GPU as CUDA graphs.
+    """Prepare rounds that run entirely on the device. On a GPU, they are CUDA graphs.
 
-    They are prepared on request, and with ``auto`` where CUDA graphs are available. If the pair
-    cannot run them, raise PairError if they were requested; otherwise return a notice.
+    They are prepared if the user requests them, and with ``auto`` where CUDA graphs are available.
+    If the pair cannot run them, raise PairError for a request; with ``auto``, return a notice.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()

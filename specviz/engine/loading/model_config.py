@@ -24,7 +24,7 @@ _MOST = (
 
 
 def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, Any]:
-    """Return the model's configuration after all checks that need no code of its family.
+    """Return the model's configuration after checks that import no model code.
 
     Args:
         plain: Whether the family is known to be supported without transformers.
@@ -119,8 +119,9 @@ def _check_family(config: dict[str, Any], name: str) -> None:
 def _is_causal(config: dict[str, Any], causal: str | None, *, masked: bool) -> bool:
     """Return whether the model is causal.
 
-    transformers lists some encoder families as causal, too; ``architectures`` distinguishes them.
-    In a family with masked models, a bare model such as BertModel gives embeddings.
+    transformers lists some encoder families as causal, too. For these, the configuration's
+    ``architectures`` says what the model is. If the family has masked models, the name of a bare
+    model, such as BertModel, means that it returns embeddings, so it does not count as causal.
     """
     if causal is None or config.get("is_encoder_decoder"):
         return False

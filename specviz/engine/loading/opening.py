@@ -104,7 +104,7 @@ class OpenPair:
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Find the pair's models; check without loading weights that their tokens match."""
+    """Find the pair's models, and check that their tokens match; load no weights."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
@@ -196,7 +196,7 @@ def _open_side(role: str, source: Source, body: str, weights: str, *, may_pack: 
         config = source.read_config()
     with loading_errors(source.name, "tokenizer"):
         tokenizer: Any = source.read_tokenizer()
-        tokenizer.model_max_length = sys.maxsize  # only the models' contexts limit lengths
+        tokenizer.model_max_length = sys.maxsize  # the models' contexts limit lengths, not this
     with loading_errors(source.name, "model"):
         skeleton = skeleton_of(config)
     rollback.refuse_without_rollback(skeleton, source.name)

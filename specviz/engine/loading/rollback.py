@@ -39,7 +39,7 @@ def refuse_without_rollback(skeleton: Model, name: str) -> None:
 def check_rollback(model: Model, name: str, vocabulary: int) -> None:
     """Raise PairError unless logits after passes and rollbacks equal those of a fresh pass."""
     if isinstance(model, PlainLlamaForCausalLM):
-        # It has no cache; the check of its lean step includes a rollback.
+        # A plain model has no cache; the check of its lean step includes a rollback.
         logits = fresh_logits(model, probe_ids(model, vocabulary, PROBE_TOKENS), vocabulary)
         require_finite(logits, model, name)
         return
@@ -62,7 +62,8 @@ def _roll(
 ) -> tuple[torch.Tensor, int]:
     """Feed ``ids`` in two passes, forget 3 tokens of the second, and feed ``others`` in two passes.
 
-    A recurrent step restores its snapshot after 2 tokens, and feeds the third token again.
+    So a recurrent step restores the snapshot that follows the first pass, of 2 tokens, and reads
+    the third token again.
     """
     step = library_step(model, vocabulary)
     step.feed(ids[:2], 0)

@@ -46,7 +46,7 @@ class Source(ABC):
 
     @abstractmethod
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
-        """Return the files that identify the model: a change in one means another model.
+        """Return the files that identify the model: if one changes, it is a different model.
 
         Some of them may be missing.
         """
@@ -69,7 +69,7 @@ class Source(ABC):
         """Read the weights; return the model and the names of missing weights.
 
         Args:
-            report: Called with the bytes read so far and the total, if the format allows it.
+            report: Called with the bytes read so far and the total, if the format reports progress.
             spread: Place the layers on several devices.
             packed: Keep the weights quantised; only if ``can_stay_packed``.
         """

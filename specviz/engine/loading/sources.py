@@ -168,7 +168,7 @@ def _refuse_head(folder: Path, name: str) -> None:
 
 
 def refuse_missing_path(place: str, name: str) -> None:
-    """Raise PairError for an empty name or a path, neither of which can be a Hub id."""
+    """Raise PairError if the name is empty or a path; other names may be Hub ids."""
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder or file {name!r} does not exist.",

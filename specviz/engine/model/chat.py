@@ -23,7 +23,7 @@ class Reader:
 
 
 def encode_prompt(pair: Pair, prompt: PromptLike, chat: bool) -> list[int]:
-    """Return the token ids of a text or a conversation. If ids are given, check and return them.
+    """Return the token ids of a text or a conversation. A prompt of ids is only checked.
 
     Raises:
         PromptError: the prompt is empty, an id is outside the vocabulary, or the chat template is

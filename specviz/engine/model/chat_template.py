@@ -1,8 +1,8 @@
 """Render chat templates, which are untrusted programs, in a child process with limits.
 
-A template may fail in any way, loop forever or build endless texts, even inside one call that this
-process could not interrupt. So a forked process renders the template, with a time limit and a
-memory limit. Without ``os.fork``, this process renders the template.
+A template may fail in any way, loop forever or build endless texts. All of this may happen inside
+one call that this process could not interrupt. So a forked process renders the template, with a
+time limit and a memory limit. Without ``os.fork``, this process renders the template.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoRet
 
 
 def _limit_resources(seconds: float) -> None:
-    """Limit this process's CPU time and memory, even if its parent is gone."""
+    """Limit this process's CPU time and memory; the limits apply even if its parent is gone."""
     import resource  # missing on systems without fork
 
     most = int(seconds) + 1

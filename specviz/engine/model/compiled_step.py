@@ -26,7 +26,8 @@ from specviz.kernels.threads import run_in_parallel
 class CompiledWeights:
     """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
 
-    For a packed (quantised) matrix, it is the address of the table in its ``PackedProduct``.
+    In place of the address of a packed (quantised) matrix, it has that of the table in the matrix's
+    ``PackedProduct``.
     """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
@@ -125,7 +126,7 @@ class CompiledStep:
         vocabulary: int,
         places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits and hidden states of a tree's newest nodes, after ``begin`` text tokens."""
+        """Return logits and hidden states of a tree's newest nodes; ``begin``: text length."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             positions = _node_positions(begin, nodes, num_nodes, len(part))

@@ -24,7 +24,7 @@ _LONGEST_WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Target tokens that were translated together, and the state to restore to forget them."""
+    """Target tokens that were translated together, and what to restore when they are forgotten."""
 
     tokens: tuple[int, ...]
     kept: int  # number of draft tokens that the segment left unchanged
@@ -105,7 +105,7 @@ class DraftReading:
         self._word = word
 
     def _is_lead(self, token_id: int) -> bool:
-        """Return whether the token is the target's BOS and ``ids`` begin with the draft's BOS."""
+        """Return whether this is the target's BOS at the start and ``ids`` have the draft's BOS."""
         begins = token_id == self._shared.target.tokenizer.bos_token_id
         return begins and self.length == 0 and self._first > 0
 
@@ -115,8 +115,8 @@ class DraftReading:
     def _tokenised(self, tokens: Sequence[int], place: int) -> list[int]:
         """Return the draft's tokens for these target tokens.
 
-        ``place``: number of draft tokens before them. At the start of a text, the leading spaces
-        that the two tokenizers add by themselves are taken into account.
+        ``place``: how many draft tokens precede them. Some tokenizers add a space before a text. At
+        the start of a text, the target's space is therefore removed and the draft's is added.
         """
         target, draft = self._shared.target, self._shared.draft
         written = b"".join(target.table.pieces[each] for each in tokens)

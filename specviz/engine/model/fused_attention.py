@@ -1,4 +1,4 @@
-"""Triton kernels of a model step with few rows: attention; see ``fused_products.py``."""
+"""Triton kernels for the attention of a model step with few rows; see ``fused_products.py``."""
 
 # Triton's stubs do not know indexing with None and static ranges.
 # pyright: reportArgumentType=false, reportGeneralTypeIssues=false
@@ -13,7 +13,7 @@ from specviz.engine.model.fused_products import start_next, wait
 
 @triton.jit
 def _turned(heads, norm, cos, sin, epsilon, inside, WIDTH: tl.constexpr, HEAD_NORM: tl.constexpr):
-    """Return rotated heads `[rows, WIDTH]`; ``heads``: the address of each row's first value."""
+    """Return rotated heads `[rows, WIDTH]`; ``heads``: addresses of the rows' first values."""
     wide = tl.arange(0, WIDTH)
     roll = (wide + WIDTH // 2) % WIDTH
     found = tl.load(heads[:, None] + wide[None, :], mask=inside, other=0.0).to(tl.float32)
@@ -37,7 +37,11 @@ def _finish(
     ROWS: tl.constexpr, HEADS: tl.constexpr, KEY_HEADS: tl.constexpr, WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):  # fmt: skip
-    """Combine a key head's chunks, in order, in its last program, which writes the result."""
+    """Combine the results of a key head's chunks and write the attention output.
+
+    Of the programs of a key head, the one that finishes last does this; it takes the chunks in
+    order.
+    """
     query, wide = tl.arange(0, PADDED), tl.arange(0, WIDTH)
     GROUP: tl.constexpr = HEADS // KEY_HEADS
     last = chunks <= 1
@@ -86,7 +90,8 @@ def attend_few(
 ):  # fmt: skip
     """Write new keys and values to the cache, and attend to it, for few queries per key head.
 
-    A program holds ``CHUNK`` cache rows of one key head. The last program also has the new rows.
+    A program holds ``CHUNK`` cache rows of one key head. The program of the last chunk also holds
+    the new rows.
     """
     start_next(CHAINED)
     head, chunk = tl.program_id(0), tl.program_id(1)

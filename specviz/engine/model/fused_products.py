@@ -3,14 +3,15 @@
 A step of one token reads every weight once, so memory bandwidth limits it, and any other kernel
 between two products costs time. A layer is five kernels: the product for queries, keys and values;
 attention with rotation and cache update (``fused_attention.py``); three more products. RMSNorm is
-part of the products: the kernel that writes a row also writes the row times the norm's weights and
-sums of squares, and the product that reads the row divides by the root of their mean.
+part of the products. The kernel that writes a row also writes two things: the row times the norm's
+weights, and sums of the row's squares. The product that reads the row divides by the root of the
+mean square.
 
 Products and attention have two kernels each: one for few rows, without matrix units (tensor
 cores), and one for more rows, which pads them to 16 for the matrix units.
 
-With ``CHAINED``, the next kernel may start while this one runs (programmatic dependent launch). It
-loads what this kernel does not write, such as its first weights, and then waits.
+With ``CHAINED``, a kernel may start while the one before it runs (programmatic dependent launch).
+The later kernel first loads what the earlier one does not write, such as weights, and then waits.
 """
 
 # Triton's stubs do not know indexing with None and static ranges.
@@ -56,7 +57,7 @@ def embed(
 
 @triton.jit
 def _weight_rows(tile, count, WIDE: tl.constexpr, GATED: tl.constexpr):
-    """Return a tile's rows of the weights; with GATED, half of them are gate rows, half up rows."""
+    """Return a tile's rows of the weights; with GATED, half gate rows and half up rows."""
     line = tl.arange(0, WIDE)
     if GATED:
         HALF: tl.constexpr = WIDE // 2
@@ -96,7 +97,7 @@ def _read_stream(
     stream, tile, count, ROWS: tl.constexpr, PADDED: tl.constexpr, WIDE: tl.constexpr,
     GATED: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
-    """Return the values `[PADDED, WIDE]` to which products are added; zeros if there are none."""
+    """Return the tile `[PADDED, WIDE]` of the stream to add products to; zeros without ADDED."""
     row, column = tl.arange(0, PADDED), _columns(tile, WIDE, GATED)
     inside = (row < ROWS)[:, None] & (column < count)[None, :] & ADDED
     return tl.load(stream + row[:, None] * count + column[None, :], mask=inside, other=0.0)
@@ -195,7 +196,7 @@ def product_of_many(
 ):  # fmt: skip
     """Multiply rows `[ROWS, depth]` by weights `[count, depth]`; see ``_write``.
 
-    ``SPLIT`` programs share a tile. The last to arrive adds up the parts, in their order.
+    ``SPLIT`` programs share a tile. The program that finishes last adds up all parts, in order.
     """
     tile, part = tl.program_id(0), tl.program_id(1)
     share = tl.cdiv(tl.cdiv(depth, DEEP), SPLIT) * DEEP

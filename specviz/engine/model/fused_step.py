@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FEW = 2  # rows that are multiplied without matrix units
 _MOST_QUERIES = 64  # rows times query heads per key head
-_FEW_QUERIES = 4  # the same, up to which attention uses no matrix units
+_FEW_QUERIES = 4  # the same product; up to it, attention uses no matrix units
 _FEW_VALUES = 1 << 14  # values of keys per program of attention without matrix units
 _SPLIT = 4  # the most programs that share a tile
 _LEAST_SPLIT = 512  # values of a row per program, if several programs share a tile
@@ -129,7 +129,7 @@ class FusedStep(StaticStep):
         )  # fmt: skip
 
     def _squares_of(self, count: int) -> torch.Tensor:
-        """Return the sums of squares `[rows, tiles]`; the tiles depend on the number of rows."""
+        """Return the sums of squares `[rows, tiles]`; the width of a tile depends on ``count``."""
         if count <= _FEW:
             return self._squares
         tiles = _power(-(-self._stream.shape[1] // _MANY_TILE.wide))
@@ -149,8 +149,11 @@ class FusedStep(StaticStep):
     ) -> None:
         """Multiply the first ``count`` rows, except the first ``skip``, by a matrix.
 
-        Write the result to ``out``, or add it to the residual stream. The norm ``added`` is the
-        one that reads the stream next.
+        Write the result to ``out``, or add it to the residual stream.
+
+        Args:
+            normed: The norm of the input, if it has one.
+            added: The norm that reads the residual stream next, if the result is added to it.
         """
         few, squares = count <= _FEW, self._squares_of(count)[skip:]
         tile = _FEW_TILE if few else _MANY_TILE

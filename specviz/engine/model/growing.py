@@ -1,9 +1,10 @@
 """Enlarge a Llama-shaped model to a body (simulated size) that costs more but has the same output.
 
 The residual stream becomes wider and its new columns stay zero, since the embedding and all
-matrices that write to the stream are zero there. The stream's norms divide by the width. So if
-the width grows from h to H, their weights are scaled by sqrt(h / H) and epsilon by h / H, which is
-exact if H / h is a power of four. New heads, feed-forward units and layers add zero to the stream.
+matrices that write to the stream are zero there. The stream's norms use a mean of squares over the
+width, which the new zeros make smaller. So if the width grows from h to H, the norms' weights are
+scaled by sqrt(h / H) and epsilon by h / H. This is exact if H / h is a power of four. New heads,
+feed-forward units and layers add zero to the stream.
 
 All other new weights are nonzero but so small that nothing overflows in float16. Every byte is
 written, because unwritten pages would be read from the CPU cache and timings would be too short.
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 ProgressCallback = Callable[[int, int], None]  # bytes written, total bytes; an exception cancels
 
-_PATTERN = 262_139  # values that a filling repeats; a prime, so that a matrix's rows differ
+_PATTERN = 262_139  # values that fill a matrix again and again; a prime, so that its rows differ
 _BETWEEN_REPORTS = 1 << 25  # bytes
 _NORMS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight")
 _HEAD_NORMS = ("q_norm.weight", "k_norm.weight")
@@ -55,7 +56,7 @@ def shape_of_model(model: Model) -> ModelShape | None:
 
 
 def skeleton_of(config: Config) -> Any:
-    """Return the model on the meta device, which gives its parameter count without memory."""
+    """Return the model on the meta device, where parameters have shapes but take no memory."""
     own = copy.deepcopy(config)  # ``from_config`` modifies it
     with torch.device("meta"):
         if isinstance(own, PlainConfig):
@@ -157,8 +158,9 @@ class _Writer:
 def _small_numbers(width: int) -> torch.Tensor:
     """Return numbers of either sign with magnitudes between 1/(2 * width) and 1/width.
 
-    A norm gives a row of the stream a root mean square of 1, and then applies weights. So the dot
-    product of the normalised row and these numbers is at most the largest of the norm's weights.
+    A norm gives a row of the stream a root mean square of 1, so the row's mean absolute value is at
+    most 1. Then the norm multiplies by its weights. The dot product of the result and these numbers
+    is therefore at most the largest of the weights.
     """
     generator = torch.Generator().manual_seed(0)
     sizes = torch.rand(_PATTERN, generator=generator).add_(1).div_(2 * width)

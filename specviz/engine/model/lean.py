@@ -45,7 +45,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """The cache rows that new tokens attend to: from ``first`` on, unless the mask hides them."""
+    """The cache rows that new tokens attend to: those from ``first`` on that no mask hides."""
 
     first: int
     mask: torch.Tensor | None  # additive [new, seen]
@@ -70,7 +70,7 @@ class LeanStep(Step):
         self._length = 0
         self._nodes = OpenNodes()
         self._exits: list[LeanStep] = []
-        self._states, self._keeps_all = FINAL, False  # which to keep, and whether of all tokens
+        self._states, self._keeps_all = FINAL, False  # which to keep; of all tokens?
         self._places = np.array(FINAL.places)
         self._hidden: torch.Tensor | None = None
         self._keys, self._values = caches or _empty_caches(weights, capacity)
@@ -183,7 +183,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return the number of last tokens whose hidden states a feed of ``count`` keeps."""
+        """Return for how many of the fed tokens, from the last back, hidden states are kept."""
         return count if self._keeps_all else max(1, num_logits)
 
     def _span(self, count: int) -> _Span:
@@ -239,7 +239,7 @@ def rotated(
     Args:
         layer: A layer of a lean step or a drafting head; its norms are optional.
         rows: Queries, keys and values.
-        heads: The numbers of queries and keys.
+        heads: The numbers of query heads and of key heads.
         cos, sin: The rows of ``rotary_table`` for the tokens' positions.
     """
     turned = rows.narrow(1, 0, sum(heads))
@@ -263,7 +263,11 @@ def _first_seen(window: int | None, begin: int) -> int:
 
 
 def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
-    """Return what the feed-forward of a lean step's or a head's layer adds to the stream."""
+    """Return what the feed-forward of a layer adds to the residual stream.
+
+    Args:
+        layer: A layer of a lean step or of a drafting head.
+    """
     gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
     return layer.down(F.silu(gate) * up)
 
@@ -288,7 +292,10 @@ def _additive(hidden: torch.Tensor, weights: LeanWeights) -> torch.Tensor:
 
 
 def rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return cos and signed sin `[capacity, head_width]`: x * cos + roll(x) * sin rotates x."""
+    """Return cos and sin `[capacity, head_width]`, such that x * cos + roll(x) * sin rotates x.
+
+    ``roll`` swaps the halves of x. The first half of sin is negated.
+    """
     positions = torch.arange(capacity, device=weights.inverse_frequencies.device).float()
     angles = positions[:, None] * weights.inverse_frequencies[None]
     cos = torch.cat((angles.cos(), angles.cos()), -1) * weights.rope_scale

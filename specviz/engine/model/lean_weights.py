@@ -1,7 +1,8 @@
 """The weights of a lean step, taken from a loaded model.
 
 Llama, Mistral, Qwen2 and Qwen3 are supported. q, k and v are joined into one matrix, gate and up
-into another. The model's own parameters become views into these, so no weight is stored twice.
+into another. The model's own parameters become views into the joined matrices, so no weight is
+stored twice.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ _NO_DEVICE = Missing("Quantised weights cannot run on the device", "Use `--dtype
 
 
 class Norm:
-    """RMSNorm, in float32 with half as many kernel calls as in transformers.
+    """RMSNorm. In float32, it needs half as many kernel calls as in transformers.
 
-    One call computes |x|; ``hypot`` then adds epsilon: sqrt(|x|^2 + width * eps). In half
-    precision, values are rounded in the same order as in transformers.
+    In float32, one call computes the length |x|, and ``hypot`` computes from it the divisor
+    sqrt(|x|^2 + width * eps). In half precision, values are rounded in the same order as in
+    transformers.
     """
 
     __slots__ = ("_floor", "_scaled", "eps", "weight")
@@ -262,7 +264,7 @@ def _product(*parts: Any) -> Product:
 
 @torch.no_grad()
 def _joined(parts: tuple[nn.Linear, ...]) -> torch.Tensor:
-    """Join the layers' matrices; their weights become views into the result, to save memory."""
+    """Join the layers' matrices; to save memory, the layers' weights become views of the result."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
     for part in parts:

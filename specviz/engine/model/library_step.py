@@ -46,8 +46,8 @@ _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 class LibraryStep(Step):
     """A step for any transformers family whose cache can be rolled back.
 
-    A plain ``DynamicCache`` keeps every position and the mask applies sliding windows, so rollback
-    is exact for models with windows, too.
+    Models with sliding windows are rolled back exactly, too: a ``DynamicCache`` made without a
+    configuration keeps every position, and the mask hides what is outside a window.
     """
 
     def __init__(self, model: PreTrainedModel, vocabulary: int) -> None:
@@ -148,7 +148,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Share the rows that a cache's first layers hold now, but not rows appended later."""
+        """Share the rows that the first layers of ``cache`` hold now; later rows are not shared."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()
@@ -202,7 +202,7 @@ def library_capabilities(model: PreTrainedModel) -> StepCapabilities:
 
 
 def hidden_places(model: PreTrainedModel) -> range:
-    """Return the places in transformers' ``hidden_states``; the last layer's output is missing."""
+    """Return the places that transformers provides: all but the stream before the final norm."""
     return range(AFTER_NORM, model.config.get_text_config().num_hidden_layers)
 
 

@@ -1,6 +1,6 @@
 """Trees and early exits for transformers models: attention masks, and models with fewer layers.
 
-The masks replace those of the model family, so they also apply its sliding windows.
+The masks replace the model's own masks, so they must also apply its sliding windows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TO_STREAM = ("o_proj.weight", "down_proj.weight")
 _FULL, _SLIDING = "full_attention", "sliding_attention"
-# Families without ``layer_types``, whose window, if any, applies to every layer.
+# Families whose configurations have no ``layer_types``; a window applies to every layer.
 _ONE_WINDOW = (
     "ministral3",
     "mistral",

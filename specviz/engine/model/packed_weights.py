@@ -1,8 +1,8 @@
 """Matrices that stay quantised in memory, and modules that multiply with them.
 
-In a packed model, such modules replace the linear layers and the embedding. So its own forward
-pass and the lean step compute the same products. Matrices that the kernels do not support are kept
-in float32.
+In a packed model, such modules replace the linear layers and the embedding. So the model's own
+forward pass and the lean step compute the same products. Matrices that the kernels do not support
+are kept in float32.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def exact_products() -> Iterator[None]:
 def agree_roughly(ours: torch.Tensor, reference: torch.Tensor) -> bool:
     """Return whether logits of a packed model agree within the error of quantised activations.
 
-    A rounding error elsewhere may change the value to which an activation is quantised. Over the
-    layers, such differences grow to the error of quantisation itself. So the root mean square
-    difference is compared with the logits' standard deviation.
+    A tiny rounding error may change the value to which an activation is quantised. Over the layers,
+    such changes grow until they are as large as the error of quantisation itself, so no tight
+    tolerance is possible. The root mean square difference may be at most a quarter of the logits'
+    standard deviation, in the median over tokens.
     """
     errors = (ours - reference).square().mean(-1).sqrt() / reference.std(-1)
     return bool(errors.median() <= _ERROR)
@@ -104,7 +105,7 @@ class PackedMatrix(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedProduct(Product):
-    """A product with packed matrices, joined by rows; it keeps their memory alive."""
+    """A product with packed matrices, one below the other; the object keeps their memory alive."""
 
     matrices: tuple[PackedMatrix, ...]
     table: torch.Tensor  # int64, in the layout that ``multiply_parts`` reads
@@ -164,7 +165,7 @@ def quantised_product(
 ) -> PackedProduct | None:
     """Return the product with a matrix quantised to ``kind``.
 
-    None if no kernel can read it, or a weight is too large for the type.
+    The result is None if no kernel can read the matrix, or if a weight is too large for the type.
     """
     if weight.shape[1] % SHORT:
         return None
@@ -221,7 +222,11 @@ class PackedEmbedding(nn.Module):
 
 
 def can_join(matrices: Sequence[Shape], inner: Sequence[Shape]) -> bool:
-    """Return whether the kernels can multiply with matrices, and join the ``inner`` ones."""
+    """Return whether the kernels support matrices of these shapes.
+
+    ``inner``: the matrices of the layers. Some of them are joined, so they need multiples of 16
+    rows.
+    """
     whole = all(width % SHORT == 0 for _, width in matrices)
     return whole and all(rows % LANES == 0 for rows, _ in inner)
 
@@ -235,7 +240,7 @@ def packed_layers(model: nn.Module) -> dict[str, PackedLinear | PackedEmbedding]
 
 
 def types_of(model: Any) -> str:
-    """Return the types of a model's quantised matrices, those with most weights first."""
+    """Return the types of a model's quantised matrices; the type of most weights comes first."""
     sizes: Counter[str] = Counter()
     for each in model.modules():
         if isinstance(each, PackedMatrix) and each.kind != FLOAT:
@@ -249,7 +254,7 @@ def is_packed(model: Any) -> bool:
 
 @torch.no_grad()
 def packed_model(skeleton: Any, weights: Mapping[str, torch.Tensor | PackedMatrix]) -> Any:
-    """Return ``skeleton``, a Llama-shaped model on the meta device, with these weights by name."""
+    """Load weights, by name, into a Llama-shaped model on the meta device, and return it."""
     matrices = {name: each for name, each in weights.items() if isinstance(each, PackedMatrix)}
     others = {name: each for name, each in weights.items() if isinstance(each, torch.Tensor)}
     if skeleton.config.tie_word_embeddings:
@@ -275,7 +280,7 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | nn.Embedding)
     }
-    done, made = 0, dict[int, PackedMatrix]()  # by address, since matrices may be tied
+    done, made = 0, dict[int, PackedMatrix]()  # by the address of the weights, which may be tied
     for name, size in sizes.items():  # no reference is kept, so each float matrix is freed here
         weight = model.get_submodule(name).weight
         place = address(weight)
@@ -287,7 +292,7 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
 
 
 def _put(model: Any, matrices: Mapping[str, PackedMatrix]) -> None:
-    """Replace linear layers and embeddings, by the names of their weights."""
+    """Replace the linear layers and embeddings whose weights have these names."""
     for name, matrix in matrices.items():
         place = name.removesuffix(".weight")
         layer = model.get_submodule(place)

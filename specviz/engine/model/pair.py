@@ -77,7 +77,7 @@ class Pair:
     def target_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the target for at most ``capacity`` tokens.
 
-        Its cache begins with the tokens of ``prompt_ids`` that ``last_read`` shares, if any.
+        Its cache begins with the tokens that ``prompt_ids`` shares with the text of ``last_read``.
         """
         step, read = self.target_weights.step(self.vocabulary, capacity), self.last_read
         if read is not None and (count := read.num_shared(prompt_ids)):
@@ -87,8 +87,8 @@ class Pair:
     def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the draft, in the target's token ids.
 
-        Its cache begins with the same tokens as the target's. If the vocabularies differ, it is
-        empty.
+        Its cache begins with the same tokens as the target's. If the vocabularies differ, the cache
+        is empty.
         """
         weights, shared, read = self.draft_weights, self.shared, self.last_read
         assert weights is not None

@@ -1,9 +1,9 @@
 """The bytes that a pass of a loaded model reads from memory, for any model family.
 
 The KV cache bytes per token are measured in a real cache, because model families name the relevant
-sizes differently in their configurations. Sliding windows shorter than the text are ignored: the
-whole text is counted. Recurrent states do not grow with the text, so they are counted with the
-weights: once for the pass and once for its snapshot.
+sizes differently in their configurations. The whole text is counted, even if a sliding window is
+shorter. Recurrent states do not grow with the text, so they are counted as if they were weights:
+once for the pass and once for its snapshot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
     In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
     known only if it drafts token by token with its own output matrix, so that each candidate reads
-    the same bytes. Its small cache is not counted.
+    the same bytes. The head's small cache is not counted.
     """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
@@ -45,7 +45,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: Model) -> PassBytes | None:
-    """Return the bytes that a pass reads; None with experts or transformers' quantisation."""
+    """Return the bytes that a pass reads; None for experts or transformers' quantised weights."""
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
         return None

@@ -1,8 +1,9 @@
 """A Llama model in plain torch, since importing transformers' model code takes seconds.
 
-Its modules and parameters are named as in transformers, so the same code enlarges it to a simulated
-size and takes its weights for the lean step. The forward pass has no cache. While loading, its
-logits are the reference for those of the lean step. The embedded pairs use this model.
+Its modules and parameters are named as in transformers, so code for transformers models can enlarge
+it to a simulated size and take its weights for the lean step. The forward pass has no cache. During
+loading, the logits of the lean step are compared with those of this pass. The embedded pairs use
+this model.
 """
 
 from __future__ import annotations

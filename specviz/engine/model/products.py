@@ -1,6 +1,6 @@
 """Matrix products of a few rows, computed by a kernel that reads a layer's weights in place.
 
-A step of one token is a product of one row; a verification of γ candidates is a product of γ + 1
+In a step of one token, products have one row; in a verification of γ candidates, they have γ + 1
 rows. The kernel reads each weight once, at the memory's bandwidth. Products of many rows use torch.
 """
 
@@ -50,7 +50,7 @@ class KernelProduct(Product):
 
 
 def product_of(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
-    """Return the product with a matrix; it uses the kernel if this can read the matrix."""
+    """Return the product with a matrix, by the kernel if the kernel can read the matrix."""
     plain = Product(weight, bias)
     return KernelProduct(weight, bias, ProductLayer(plain)) if _gains(plain) else plain
 
@@ -64,7 +64,7 @@ def _gains(layer: nn.Linear | Product) -> bool:
 
 
 class ProductLayer(nn.Module):
-    """A linear layer computed by the kernel. Calls skip torch's hooks, of which it has none."""
+    """A linear layer computed by the kernel. It has no hooks, and calls do not look for any."""
 
     def __init__(self, layer: nn.Linear | Product) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The KV caches after the last answer of a conversation, for the run that continues it.
 
-The run of a new message copies the cache rows of the earlier text and feeds only the message. A run
-that repeats a message, and the replays that time it, copy the same rows as the message's first run,
-so that all of them feed the same tokens.
+The run of a new message copies the cache rows of the earlier messages and answers, and feeds only
+the new message. Another run of the same message, and the replays that measure its time, copy the
+same rows as the message's first run, so that all of them feed the same tokens.
 """
 
 from __future__ import annotations

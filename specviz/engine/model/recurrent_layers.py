@@ -9,8 +9,8 @@ from specviz.engine.model.step_capabilities import Missing
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
 
-# In transformers, the recurrent layers of these families ignore their state when several tokens at
-# once continue a text.
+# In transformers, the recurrent layers of these families ignore their state if a text is continued
+# by several tokens in one pass.
 ONE_TOKEN_AT_A_TIME = ("falcon_mamba", "jamba", "mamba", "recurrent_gemma")
 
 

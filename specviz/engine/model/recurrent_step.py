@@ -1,11 +1,12 @@
 """Steps of transformers families with recurrent layers (linear attention, state space models).
 
 The state of a recurrent layer cannot be cut to an earlier length. The step therefore copies all
-recurrent states before a pass (a snapshot). A rollback restores the newest snapshot at or before
-the new length and cuts the attention layers to the same length. The text's tokens after the
-snapshot are then *pending*: the next pass reads them together with the new tokens, so a rollback
-adds rows to a pass, but no pass. More than ``MOST_PENDING`` pending tokens are read in a pass of
-their own. ``Step.catch_up`` reads them at once.
+recurrent states (a snapshot) before passes of several tokens and before some passes of one token. A
+rollback restores the newest snapshot at or before the new length and cuts the attention layers to
+the same length. The text's tokens after the snapshot are then *pending*: the next pass reads them
+together with the new tokens. So a rollback makes the next pass longer but needs no extra pass.
+``catch_up`` reads the pending tokens in a pass of their own; the step calls it itself if more than
+``MOST_PENDING`` are pending.
 
 Only some snapshots are kept, more of the newest ones. A rollback past a dropped snapshot starts at
 an earlier one and repeats the passes in between with the same rows. The state at a length is
@@ -48,9 +49,9 @@ _Values: TypeAlias = Mapping[str, Mapping[int, Any]]  # the states of one layer,
 class _Pass:
     """A pass of the model.
 
-    ``start``: the number of tokens before it. ``is_anchor``: rollbacks may return to this length;
-    only anchors have snapshots. ``snapshot``: the states of each recurrent layer; None if they were
-    not copied or are dropped.
+    ``start``: the number of tokens before it. ``is_anchor``: whether rollbacks may return to this
+    length; only anchors have snapshots. ``snapshot``: the states of each recurrent layer before the
+    pass; None if they were not copied or were dropped.
     """
 
     start: int
@@ -82,7 +83,7 @@ class RecurrentStep(LibraryStep):
 
     @property
     def state_bytes(self) -> int:
-        """Return the memory of the recurrent states, and so of a snapshot."""
+        """Return the memory of the recurrent states. A snapshot takes the same."""
         tensors = [
             each
             for values in self._snapshot()
@@ -185,7 +186,7 @@ class RecurrentStep(LibraryStep):
         for layer in layers:
             if not isinstance(layer, LinearAttentionCacheLayerMixin):
                 layer.crop(begun.start - self._num_read)
-            elif isinstance(layer, DynamicLayer):  # it has attention, too
+            elif isinstance(layer, DynamicLayer):  # the layer has attention, too
                 DynamicLayer.crop(layer, begun.start - self._num_read)
         for layer, values in zip(self._recurrent_layers(), begun.snapshot, strict=True):
             vars(layer).update(_cloned(values))
@@ -206,7 +207,7 @@ _OTHER_NAME = "cache_params"  # the argument of families without attention
 
 
 def _empty_cache(model: PreTrainedModel) -> DynamicCache:
-    """Return the family's cache; its attention layers keep tokens outside a sliding window."""
+    """Return the family's cache; its attention layers also keep tokens outside a sliding window."""
     cache = DynamicCache(config=model.config)
     for number, layer in enumerate(cache.layers):
         if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):

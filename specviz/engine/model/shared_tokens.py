@@ -35,7 +35,7 @@ class TokenVocabulary:
 
     @cached_property
     def by_bytes(self) -> dict[bytes, int]:
-        """Return ids by their bytes; byte-fallback tokens only if no other token has the bytes."""
+        """Return ids by their bytes; a byte-fallback token only if no other has the same bytes."""
         found: dict[bytes, int] = {}
         tokens = self.tokenizer.convert_ids_to_tokens(range(self.size))
         bare = [is_byte_piece(token or "") for token in tokens]
@@ -92,7 +92,7 @@ class SharedTokens:
 
     @property
     def filler_id(self) -> int:
-        """Return the draft token to feed for an empty input, or for an unshared token of a tree."""
+        """Return the draft token to feed if the input is empty or a tree's token is not shared."""
         own = self.draft.tokenizer
         marks = (own.bos_token_id, own.eos_token_id, 0)
         return next(each for each in marks if each is not None and each < self.draft.size)

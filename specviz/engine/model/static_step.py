@@ -1,9 +1,9 @@
-"""A step with a static cache, whose position in the text may be a tensor on the device.
+"""A step with a static cache; its position in the text may be a tensor on the device.
 
-The step uses the lean weights. Shapes depend on the numbers of tokens fed and of cache rows read,
-never on where the text ends. So a pass can be captured once and replayed, and ``feed_at`` never
-waits for the device. A mask hides rows beyond the text, and the next tokens overwrite these rows.
-So a rollback only sets the length.
+The step uses the lean weights. The shapes of its tensors depend on how many tokens are fed and how
+many cache rows are read, never on where the text ends. So a pass can be captured once and replayed,
+and ``feed_at`` never waits for the device. A rollback only sets the length: a mask hides the rows
+beyond the text, and the next tokens overwrite them.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class StaticStep(Step):
 
 
 def _normed(norm: Norm, x: torch.Tensor) -> torch.Tensor:
-    """Return the RMSNorm of ``x``; the single kernel call rounds half precision only once."""
+    """Return the RMSNorm of ``x``, by one kernel call that rounds half precision only once."""
     return F.rms_norm(x, x.shape[-1:], norm.weight, norm.eps)
 
 

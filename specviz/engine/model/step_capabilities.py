@@ -19,7 +19,7 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A capability that a step lacks: the reason (without a period) and the remedy. Falsy."""
+    """The reason (without a period) why a capability is missing, and the remedy. Always falsy."""
 
     reason: str
     remedy: str
@@ -36,7 +36,7 @@ AFTER_NORM = -1  # the place after the final norm
 
 @dataclass(frozen=True, slots=True)
 class HiddenStates:
-    """The hidden states that a drafter requests, joined along their width in this order.
+    """The hidden states that a drafter requests, joined along their width in ``places``' order.
 
     ``places``: where the states are taken. Place i is the residual stream that enters layer i; in
     a model of n layers, place n is the stream before the final norm, and ``AFTER_NORM`` after it.

@@ -57,9 +57,9 @@ class Step(ABC):
         """Drop the last ``count`` tokens from the cache."""
 
     def catch_up(self) -> None:
-        """Feed again the tokens that a rollback left pending, as only recurrent states require.
+        """Feed again the tokens that a rollback left pending. Only recurrent states leave any.
 
-        Without this call, the next feed processes them together with its own tokens.
+        Without this call, the next feed processes the pending tokens together with its own.
         """
         return
 
@@ -88,7 +88,7 @@ class Step(ABC):
         return None
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Append nodes of a tree after the text, and return their logits.
+        """Append nodes to the tree that follows the text, and return their logits.
 
         A node attends to the text and its ancestors; its position is the text's length plus its
         depth.
@@ -129,7 +129,7 @@ class Step(ABC):
 
 
 class StepWeights(ABC):
-    """A model's weights in the form that its steps read; all runs of a pair share them."""
+    """A model's weights as its steps read them; all runs of a pair share one such object."""
 
     kind: ClassVar[Literal["library", "lean"]]
 

@@ -24,7 +24,7 @@ def kernel_readable(tensor: torch.Tensor) -> bool:
 
 
 def like(dtype: torch.dtype) -> Any:
-    """Return a 1 in the dtype's storage format; a kernel's argument ``like`` selects the format."""
+    """Return the number 1 as the dtype stores it; kernels select the dtype by this argument."""
     return _LIKE[dtype]
 
 

@@ -5,9 +5,10 @@ draft's, restricted to the shared tokens and normalised (Timor et al. 2025, arXi
 token level). Verification uses this distribution, so the output still has the target's
 distribution. Code that drafts, scores or measures uses a ``TranslatedStep`` like any other step.
 
-Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. Before logits
-are computed, the text is translated again; the cache keeps the tokens up to the first that differs,
+Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. A new token may
+change the draft tokens before it. So the cache keeps the draft tokens up to the first that changed,
 and the draft is fed the rest.
+
 If the text outgrows the draft's window (its usable context), the draft forgets the older half of
 the window. The host must see every token, so on a GPU a draft step waits for the previous one.
 """
@@ -95,7 +96,7 @@ class TranslatedStep(Step):
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         """Feed nodes; the draft reads ``filler_id`` in place of a token that is not shared.
 
-        A node has such a token only if its earlier siblings use up all shared tokens.
+        A node has an unshared token only if its earlier siblings use up all shared tokens.
         """
         tokens = token_ids.tolist()
         own = [self._to_draft.get(each, self._filler_id) for each in tokens]
@@ -122,7 +123,7 @@ class TranslatedStep(Step):
         return ids[-(-max(0, beyond) // hop) * hop :] or [self._filler_id]
 
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
-        """Return the logits after each sequence of ``run``; each is a prefix of the next one."""
+        """Return the logits after each sequence of ``run``; each continues the one before it."""
         first, last = len(run[0]), run[-1]
         kept = min(common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)
