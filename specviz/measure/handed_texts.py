@@ -1,4 +1,4 @@
-"""Extra texts for suffix lookup, from stored runs or a file, besides the run's own text."""
+"""Load texts, from stored runs or a file, that suffix lookup searches besides the run's own."""
 
 from __future__ import annotations
 
