@@ -118,5 +118,5 @@ def _words_on_forecast(figures: Metrics, forecast: Estimate | None, measured: Es
         return "The forecast is off, because the step costs have changed."
     return (
         f"The forecast is off, because this text accepts {'more' if more else 'less'} than the "
-        f"texts it is based on: τ is {TOKENS.bare(figures.tau)}, not {TOKENS.bare(made.tau)}."
+        f"texts of the forecast: τ is {TOKENS.bare(figures.tau)}, not {TOKENS.bare(made.tau)}."
     )

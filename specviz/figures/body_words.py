@@ -86,7 +86,7 @@ def _size(body: str, parameters: int | None) -> str:
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return text such as "embedded pair, target at the cost of a 90 M model"."""
+    """Return a pair in words: "embedded pair, target at the cost of a 90 M model"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
@@ -190,10 +190,10 @@ def is_weak_baseline(metrics: Metrics) -> bool:
 
 
 def _weakness(metrics: Metrics) -> str:
-    """Return a sign that the target alone could run faster; empty if there is none.
+    """Return a reason to think that the target alone could run faster; empty if there is none.
 
-    Empty also without a target body, and if the machine was busy. The cost of a verification is
-    a sign only if the step costs are precise.
+    Empty also without a target body, and if the machine was busy. The cost of a verification is a
+    reason only if the step costs are precise.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
     if metrics.parameters is None or disturbance(seen):

@@ -65,8 +65,8 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="mean of Σ min(draft, target) over the tested positions",
-        remark="Σ min(draft, target) is the probability that a candidate is accepted, before the "
-        "draft samples the candidate",
+        remark="Σ min(draft, target) is the acceptance probability of a candidate, averaged over "
+        "the tokens that the draft can sample",
         numbers=lambda m: quotient(m.expected_accepted, m.num_tested),
         caveat=lossy_odds,
         note=lambda _: "before the draw",

@@ -140,7 +140,7 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
         ("spec_verify_ct", "rounds, including the last", counts.rounds),
         (
             "spec_correct_drafts_histogram",
-            "rounds by number of accepted candidates, up to the largest number",
+            "rounds by number of accepted candidates, up to the largest number that occurred",
             counts.histogram[: longest + 1],
         ),
         ("sglang:spec_accept_rate", "accepted / (rounds · γ)", rate),

@@ -121,7 +121,8 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
 def expected_speedup(trace: Trace) -> float | None:
     """Return the expected speedup along a run's text; None if it cannot be computed.
 
-    Also None if the step costs come from this run, because a comparison would test nothing.
+    Also None if the step costs come from this run, because a comparison with the run would then
+    test nothing.
     """
     costs, gamma = trace.step_costs, trace.config.gamma
     if costs is None or costs.of_this_run:

@@ -64,7 +64,7 @@ def source_of_costs(m: Metrics) -> str:
     if costs is None or not costs.runs:
         return "explained by step costs"
     if costs.of_this_run:
-        return "fitted to this run, so it tests nothing"
+        return "fitted to this run, so not a test"
     return f"by the costs of {costs.runs} earlier run{'s' * (costs.runs > 1)}"
 
 

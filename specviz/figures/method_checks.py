@@ -68,7 +68,7 @@ class DraftsPoint:
 
     @property
     def speedup(self) -> float | None:
-        """The geometric mean over the timed runs."""
+        """The geometric mean of the speedups of the timed runs."""
         return geometric_mean(self.speedups) if self.speedups else None
 
     @property
@@ -97,7 +97,7 @@ class DraftsPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRound:
-    """Accepted candidates of one round; expected number by block and by token verification."""
+    """Accepted candidates of a round: observed, and expected with either kind of verification."""
 
     accepted: int
     by_block: float  # sum of p_i
@@ -195,7 +195,7 @@ def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
 
 
 def places_of(entry: Round) -> Iterator[tuple[Candidate, ...]]:
-    """Yield the candidates of each place, that is, with the same parent, in the order drawn."""
+    """Yield the candidates of each place (those with the same parent), in drawing order."""
     if all(each.parent is None for each in entry.candidates):
         yield from ((each,) for each in entry.candidates)
         return

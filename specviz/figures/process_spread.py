@@ -1,4 +1,4 @@
-"""Estimate how much step costs differ between processes, and the interval in a new process.
+"""Estimate how step costs differ between processes, and a cost's interval in a new process.
 
 A cost is a time divided by the time of a plain step (one token of the target alone). On the same
 machine, the costs of a pair differ between processes by more than the timing error within one
@@ -52,7 +52,7 @@ def usual_spread(step: float) -> float:
 
 
 def spread_of_drafting(usual: float, cost: float) -> float:
-    """Return the usual deviation of a draft phase that costs ``cost`` plain steps."""
+    """Return ``usual``, raised for a draft phase that costs ``cost`` plain steps."""
     return usual + _SPREAD_OF_COLD * max(0.0, 1.0 - cost)
 
 

@@ -73,7 +73,7 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 
 
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
-    """Yield the mean seconds of each phase, by candidates and, for drafting, by tokens fed."""
+    """Yield the mean seconds of each kind of phase; only drafting depends on ``fed``."""
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
         if kind.draft > 0:
@@ -221,7 +221,7 @@ class _Fit:
     def _rows_between(
         self, points: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Return the rows from the first to the last point, their errors, and the rows between."""
+        """Return a row for each number of tokens, the errors, and which rows are interpolated."""
         tokens = range(min(points), max(points) + 1)
         cells = [_between(points, each) for each in tokens]
         rows = tuple(self._at_contexts(cell.cost) for cell in cells)
@@ -243,7 +243,7 @@ class _Fit:
     def _draft_steps(
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
-        """Return the seconds of first draft steps (fed 1 or 2 tokens) and of later ones; errors."""
+        """Return first draft steps (fed 1 or 2 tokens), later draft steps, and the errors."""
         if self._searches:
             return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}

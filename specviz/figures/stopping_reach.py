@@ -43,7 +43,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachOverRuns:
-    """The reach of all criteria over several runs.
+    """A `Reach` for each criterion, over several runs.
 
     ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping after a candidate with draft
     probability below each of `THRESHOLDS`; ``own``: each criterion that runs used, over its runs.
@@ -82,7 +82,7 @@ def below_confidence(threshold: float) -> Stop:
 def stopping_reach(
     traces: Sequence[Trace], stops: Mapping[str, Stop], costs: DraftingCosts | None = None
 ) -> tuple[Reach, ...]:
-    """Return the reach of the oracle, then of each criterion; empty without whole rounds.
+    """Return a `Reach` for the oracle, then for each criterion; empty without whole rounds.
 
     Args:
         costs: Costs for all runs, instead of each run's own.
@@ -109,7 +109,7 @@ def stopping_reach(
 def own_reach(
     name: str, traces: Sequence[Trace], oracle: Reach, costs: DraftingCosts | None = None
 ) -> Reach | None:
-    """Return the reach of a criterion in the runs that used it; None without whole rounds."""
+    """Return the `Reach` of a criterion in the runs that used it; None without whole rounds."""
     rounds = _rounds(traces, costs)
     return (
         _reach(name, rounds, [len(each.candidates) for each in rounds], oracle) if rounds else None
@@ -117,7 +117,7 @@ def own_reach(
 
 
 def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Return the reach of all criteria over these runs.
+    """Return a `Reach` for each criterion, over these runs.
 
     Runs that always draft γ candidates give ``oracle``, ``counts`` and ``unsure``; the other runs
     give ``own``. None if the former have no whole round.
@@ -177,7 +177,7 @@ def _expect_unstopped(trace: Trace) -> None:
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Return the costs by which the run stopped drafting, or its step costs at mid-text."""
+    """Return the costs by which the run stopped drafting, or else its step costs at mid-text."""
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs

@@ -166,8 +166,8 @@ def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
 
     The bias at a position is the distance between the target and ``out``, the distribution of the
     emitted token x (Yin et al. 2024, section 4). It equals the mean of max(0, 1 - target(x) /
-    out(x)) over draws of x. So averaging this term over the emitted tokens estimates the mean bias
-    without bias (derived here).
+    out(x)) over draws of x. So the average of this term over the emitted tokens is an unbiased
+    estimate of the mean bias (derived here).
     """
     _expect_lossy(traces)
     estimates, recorded = (

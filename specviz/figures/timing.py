@@ -178,9 +178,10 @@ def _error(ratios: Sequence[float]) -> float:
 
 
 def _error_of_one(only: Slice) -> float | None:
-    """Return the half-width of the interval of a single slice; None if it was timed once.
+    """Return the half-width of the interval of a single slice.
 
-    A slice is timed in the order A B B A (A: target alone, B: run), which gives two ratios.
+    A slice is timed in the order A B B A (A: target alone, B: run), which gives two ratios. None if
+    A or B was timed only once.
     """
     if min(len(only.target), len(only.speculative)) < 2:
         return None

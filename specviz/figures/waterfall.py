@@ -125,7 +125,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Causes:
-    """The inputs of the levels. Tokens are per round, costs in target steps."""
+    """Values that give the levels. Tokens are per round, costs in target steps."""
 
     gamma: int
     greedy: bool

@@ -167,7 +167,7 @@ class _Rounds:
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
     """Return the expected rounds along the profile's texts whose prompt is not ``prompt``.
 
-    None if these texts do not predict the run.
+    None if all these texts are too short, or if acceptance on them cannot predict the run.
     """
     if profile is None or not _is_predictable(config):
         return None

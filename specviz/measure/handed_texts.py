@@ -1,4 +1,4 @@
-"""Load texts, from stored runs or a file, that suffix lookup searches besides the run's own."""
+"""Load the texts that suffix lookup searches besides the run's own: stored runs or a file."""
 
 from __future__ import annotations
 

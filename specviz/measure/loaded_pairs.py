@@ -111,8 +111,8 @@ def free_memory(spec: PairSpec) -> int | None:
 class RunMemory:
     """Measures the bytes that a run takes; create it before the run begins.
 
-    Counts the weights of the models that the run needs (shared tensors once). On a GPU, it adds the
-    peak allocation during the run minus the allocation before the run.
+    Counts the weights of the models that the run needs (shared tensors once). On a GPU, the peak
+    allocation during the run, minus the allocation before the run, is added.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:

@@ -107,7 +107,7 @@ class RunMaker(Activity, Protocol):
     """Makes runs one at a time; ``doing`` names work other than a run, such as loading a pair."""
 
     def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
-        """Check that the pair can continue the prompts; return the check, with weight hashes."""
+        """Check that the pair can continue the prompts, and which of its weights are present."""
         ...
 
     def make(self, order: RunOrder) -> MadeRun:

@@ -151,7 +151,11 @@ class SliceTimer:
 def phases_of(
     rounds: Sequence[Round], passes: Sequence[Sequence[RoundTimes]]
 ) -> tuple[PhaseTimes, ...]:
-    """Return mean times of rounds with equally many candidates and tokens in the first step."""
+    """Return the mean times of each kind of round over all passes.
+
+    Rounds of one kind have equally many candidates and equally many tokens in the first draft
+    step.
+    """
     kinds: dict[tuple[int, int], list[RoundTimes]] = {}
     for place, entry in enumerate(rounds):
         found = kinds.setdefault((entry.num_drafted, entry.draft_catch_up), [])
