@@ -73,7 +73,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second over the common keys, from logarithms of both."""
+    """Return the mean ratio first / second over the common keys; both hold logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

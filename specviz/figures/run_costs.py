@@ -73,7 +73,10 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 
 
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
-    """Yield the mean seconds of each kind of phase; only drafting depends on ``fed``."""
+    """Yield the mean seconds of each kind of phase.
+
+    Only drafting depends on how many tokens the first draft step is fed.
+    """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
         if kind.draft > 0:
@@ -387,10 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or one interpolated between two known ones.
-
-    Costs rise with the number of tokens, so the error includes the distance between the two.
-    """
+    """Return a known cost, or interpolate; the error then includes how its neighbours differ."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

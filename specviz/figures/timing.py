@@ -139,7 +139,7 @@ class TimingPlan:
     """The result of the pilot.
 
     ``pooled``: slices per batch; ``slices``: slices needed; ``error``: half-width of the interval
-    times the square root of the number of slices.
+    for one slice; n slices divide it by √n.
     """
 
     pooled: int

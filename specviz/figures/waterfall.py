@@ -281,7 +281,8 @@ def _first_step_sentence(causes: _Causes) -> str:
         fed = f"it is fed {TOKENS.shown(1 + causes.fed_more)} tokens on average"
     return (
         f"The first draft step of a round takes {COST.shown(causes.first)} target steps, a later "
-        f"one {COST.shown(causes.later)}: the first follows a target pass, and {fed}."
+        f"one {COST.shown(causes.later)}: the first follows a target pass, which "
+        f"fills the caches, and {fed}."
     )
 
 
