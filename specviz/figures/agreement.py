@@ -1,4 +1,4 @@
-"""Compare the measured speedup of a run with its predictions, and say which of them is off."""
+"""Compare the measured speedup of a run with its predictions, and report which ones are off."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Agreement:
 
 
 def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[str, ...]:
-    """Return a sentence that compares a measured table with a run's own costs; () if unknown.
+    """Return a sentence that compares the costs in a table with those timed in a run.
 
     A table does not contain the overhead of a round, so only drafting and verification are
-    compared.
+    compared. The result is empty if the costs of a round are unknown.
     """
     measured, timed = (
         _model_cost(metrics(replace(trace, step_costs=each), intervals=False).steps)
@@ -58,7 +58,7 @@ def _model_cost(steps: StepTimes) -> float | None:
 
 
 def agreement(figures: Metrics) -> Agreement | None:
-    """Return the estimates; None unless the speedup was measured and something predicts it."""
+    """Compare the measured speedup with its predictions; None if either is missing."""
     made, costs = figures.trace.forecast, figures.trace.step_costs
     ends = (made.low, made.high) if made else None
     is_test = costs is not None and not costs.of_this_run
@@ -69,7 +69,7 @@ def agreement(figures: Metrics) -> Agreement | None:
     measured = _estimate("measured", figures.speedup_observed, figures.speedup_interval)
     if measured is None or not (forecast or accounted):
         return None
-    source = "the runs that gave the costs" if costs and costs.runs else "their measurement"
+    source = "the runs that gave the costs" if costs and costs.runs else "the measured table"
     words = [
         _words_on_costs(accounted, measured, source),
         _words_on_forecast(figures, forecast, measured),
@@ -90,7 +90,7 @@ def _estimate(
 
 
 def _side(one: Estimate, other: Estimate) -> int:
-    """Return 1 if ``one`` lies above the other interval, -1 if below, 0 if they overlap."""
+    """Return 1 if ``one`` is above ``other``, -1 if it is below, 0 if their intervals overlap."""
     return int(one.low > other.high) - int(one.high < other.low)
 
 
@@ -102,7 +102,7 @@ def _words_on_costs(accounted: Estimate | None, measured: Estimate, source: str)
         return "The step costs agree with the measurement."
     return (
         f"By the step costs, the run should be {'faster' if side > 0 else 'slower'}: steps took "
-        f"{'longer' if side > 0 else 'less time'} here than in {source}."
+        f"{'longer' if side > 0 else 'less time'} in this run than in {source}."
     )
 
 
@@ -118,5 +118,5 @@ def _words_on_forecast(figures: Metrics, forecast: Estimate | None, measured: Es
         return "The forecast is off, because the step costs have changed."
     return (
         f"The forecast is off, because this text accepts {'more' if more else 'less'} than the "
-        f"others: τ is {TOKENS.bare(figures.tau)}, not {TOKENS.bare(made.tau)}."
+        f"texts of the forecast: τ is {TOKENS.bare(figures.tau)}, not {TOKENS.bare(made.tau)}."
     )

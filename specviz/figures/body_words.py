@@ -25,8 +25,8 @@ EARLY_RUN = "run at the pair's own size: the simulated size was not loaded yet"
 WITHOUT_BODY = "without a body"  # stored in the library
 RUN_WITHOUT_BODY_HINT = "Run already works at the pair's own size"
 _MEANING = (
-    "The simulated size sets the cost; the small pair sets the acceptance. A target trained at "
-    "that size usually agrees less with such a draft."
+    "The simulated size sets the cost; the small pair sets the acceptance. A model that was "
+    "really trained at that size usually agrees less with so small a draft."
 )
 
 
@@ -86,7 +86,7 @@ def _size(body: str, parameters: int | None) -> str:
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return text such as "embedded pair, target at the cost of a 90 M model"."""
+    """Return a pair in words: "embedded pair, target at the cost of a 90 M model"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
@@ -135,7 +135,7 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
 
 
 def bodies_title(pair: PairInfo) -> str:
-    """Return the title that the library stores, such as "target body 122 M"."""
+    """Return the title of a pair's bodies in the library, such as "target body 122 M"."""
     titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
 
@@ -190,9 +190,10 @@ def is_weak_baseline(metrics: Metrics) -> bool:
 
 
 def _weakness(metrics: Metrics) -> str:
-    """Return why the target alone could run faster; empty if it could not.
+    """Return a reason to think that the target alone could run faster; empty if there is none.
 
-    Empty also if the machine was busy, and without precise step costs unless a step is slow.
+    Empty also without a target body, and if the machine was busy. The cost of a verification is a
+    reason only if the step costs are precise.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
     if metrics.parameters is None or disturbance(seen):

@@ -65,7 +65,8 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="mean of Σ min(draft, target) over the tested positions",
-        remark="It averages over the tokens that the draft could have proposed",
+        remark="Σ min(draft, target) is the acceptance probability of a candidate, averaged over "
+        "the tokens that the draft can sample",
         numbers=lambda m: quotient(m.expected_accepted, m.num_tested),
         caveat=lossy_odds,
         note=lambda _: "before the draw",
@@ -121,8 +122,8 @@ _SPEEDUPS = (
         label="speedup, interval",
         quantity=RATIO,
         formula="95 % confidence interval of the observed speedup",
-        remark="It covers the timing alone, on this text and machine: Student's t over slices of "
-        "the text, each timed in the order target alone, run, run, target alone",
+        remark="It covers the timing alone, on this text and machine. It is Student's t over "
+        "slices of the text; each slice is timed in the order target alone, run, run, target alone",
         caveat=timed_pairs,
         note=timed_pairs,
     ),
@@ -163,7 +164,8 @@ _SPEEDUPS = (
         label="speedup, end to end",
         quantity=RATIO,
         better="higher",
-        formula="(prefill + decoding of the target alone) / (both prefills + decoding)",
+        formula="(prefill + decoding time of the target alone) / (prefill of both models + "
+        "decoding time of the run)",
         numbers=lambda m: quotient(
             known_sum(m.target_prefill, m.target_seconds),
             known_sum(m.prefill, m.seconds),
@@ -186,7 +188,8 @@ _SPEEDUPS = (
         label="α, break-even",
         quantity=PROBABILITY,
         formula="α at which 1 + α + … + α^γ = γc + v + o",
-        remark="At a lower α, this pair is slower than the target alone on this machine",
+        remark="The left side is the expected tokens of a round, the right side its cost in target "
+        "steps. At a lower α, this pair is slower than the target alone on this machine",
         numbers=lambda m: put_in(round_costs(m)),
         note=beside_break_even,
     ),
@@ -257,7 +260,7 @@ _TIMES = (
         short="first token",
         quantity=MILLISECONDS,
         better="lower",
-        formula="both prefills + the first round",
+        formula="prefill of both models + the first round",
         numbers=lambda m: sum_of(m.prefill, m.first_round),
         note=first_token,
     ),
@@ -276,8 +279,8 @@ _TIMES = (
         label="time per token",
         quantity=MILLISECONDS_PER_TOKEN,
         better="lower",
-        formula="time of one part (drafting, verifying, …) of the whole rounds / tokens of these "
-        "rounds",
+        formula="time that the whole rounds spend on one part (drafting, verifying, …) / tokens "
+        "of these rounds",
     ),
     Figure(
         id="memory_bytes",
@@ -285,8 +288,8 @@ _TIMES = (
         short="memory",
         quantity=SIZE,
         better="lower",
-        formula="bytes of the weights that a lane needs",
-        remark="On a GPU, the working memory is included",
+        formula="bytes of the weights that a run needs",
+        remark="On a GPU, the peak of the run's working memory is added",
     ),
 )
 _INTERVALS = (
@@ -314,6 +317,6 @@ CATALOGUE = {each.id: each for each in _ALL}
 
 
 def titled(label: str) -> str:
-    """Return the label with a capital first letter; single letters, such as τ or c, are kept."""
+    """Return the label with a capital first letter; a single letter, such as c, is not changed."""
     first, _, rest = label.partition(" ")
     return f"{first.capitalize() if first[1:2].isalpha() else first} {rest}".rstrip()

@@ -19,10 +19,10 @@ EngineName = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "TensorRT-LLM"]
 
 # Show this with the figures.
 HOW_ENGINES_DIFFER = (
-    "These figures apply each engine's definition to this run's rounds. The engine's own counts "
-    "would differ in the first and last round: it takes the first token from the prefill, without "
-    "a draft. In the last round, vLLM, SGLang and llama.cpp also count candidates accepted beyond "
-    "the end of the text."
+    "These figures apply each engine's definition to this run's rounds. An engine's own counts "
+    "would differ in the first and in the last round. An engine takes the first token from the "
+    "prefill, without a draft. In the last round, vLLM, SGLang and llama.cpp also count candidates "
+    "accepted beyond the end of the text."
 )
 
 
@@ -102,7 +102,7 @@ _DRAFTED = "candidates drafted, tested or not"
 _ACCEPTED = "candidates accepted, without the extra token"
 _RATE = "accepted / drafted"
 _LENGTH = "1 + accepted / rounds with a draft; includes the extra token"
-_POSITIONS = "by position: rounds that accepted there / rounds with a draft; the rates never rise"
+_POSITIONS = "by position: rounds that accepted a candidate there / rounds with a draft"
 
 
 def _vllm(counts: _Counts) -> list[EngineFigure]:
@@ -140,7 +140,7 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
         ("spec_verify_ct", "rounds, including the last", counts.rounds),
         (
             "spec_correct_drafts_histogram",
-            "rounds by number of accepted candidates, up to the largest number",
+            "rounds by number of accepted candidates, up to the largest number that occurred",
             counts.histogram[: longest + 1],
         ),
         ("sglang:spec_accept_rate", "accepted / (rounds · γ)", rate),
@@ -178,7 +178,7 @@ def _lm_studio(counts: _Counts) -> list[EngineFigure]:
 
 def _tensorrt(counts: _Counts) -> list[EngineFigure]:
     name = "avg_decoded_tokens_per_iter"
-    definition = "tokens / rounds: the accepted candidates and the target's own token"
+    definition = "tokens / rounds; tokens are the accepted candidates and the target's own token"
     value = known_ratio(counts.emitted, counts.rounds)
     return _figures("TensorRT-LLM", [(name, definition, value)])
 
@@ -195,7 +195,7 @@ def _counters(prefix: str, counts: _Counts) -> list[_Row]:
         (f"{start}_accepted_tokens_total", _ACCEPTED, counts.accepted),
         (
             f"{start}_accepted_tokens_per_pos_total",
-            "by position: rounds that accepted there",
+            "by position: rounds that accepted a candidate there",
             counts.by_position,
         ),
     ]

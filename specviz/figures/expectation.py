@@ -85,7 +85,7 @@ def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
 def expected_rounds(
     odds: ArrayLike, gammas: Sequence[int], *, ends: bool, num_prompt: int
 ) -> list[ExpectedRounds]:
-    """Return the expected rounds of a draft model for each gamma.
+    """Return the rounds that are expected with a draft model, for each gamma.
 
     Args:
         odds: The acceptance probability at every token, as in ``theory.along``.
@@ -102,7 +102,7 @@ def expected_rounds(
 
 
 def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Return the rounds of prompt or suffix lookup, which a known text determines.
+    """Return the rounds of prompt or suffix lookup along a known text, which determines them.
 
     Args:
         length: Number of tokens in the text.
@@ -121,7 +121,8 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
 def expected_speedup(trace: Trace) -> float | None:
     """Return the expected speedup along a run's text; None if it cannot be computed.
 
-    None also for costs that come from the run itself, which the run cannot test.
+    Also None if the step costs come from this run, because a comparison with the run would then
+    test nothing.
     """
     costs, gamma = trace.step_costs, trace.config.gamma
     if costs is None or costs.of_this_run:

@@ -1,6 +1,6 @@
-"""Texts of the catalogue with a run's numbers: after a formula, as a caveat, or as a note.
+"""Texts of the catalogue that contain a run's numbers.
 
-Most are empty if a number was not measured.
+They follow a formula, or serve as a caveat or a note. Most are empty if a number was not measured.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def source_of_costs(m: Metrics) -> str:
     if costs is None or not costs.runs:
         return "explained by step costs"
     if costs.of_this_run:
-        return "fitted to this run, so it tests nothing"
+        return "fitted to this run, so not a test"
     return f"by the costs of {costs.runs} earlier run{'s' * (costs.runs > 1)}"
 
 
@@ -78,9 +78,10 @@ def accounted_note(m: Metrics) -> str:
 def forecast_numbers(m: Metrics) -> str:
     """Return τ, γ, c, v and o of the forecast.
 
-    The cost of a round is τ / speedup, and c is (cost - v - o) / γ. The step costs alone do not
-    give c: it depends on the share of rounds after a bonus, whose first draft step is fed two
-    tokens, and the trace lacks that share.
+    The step costs alone do not give c. After a bonus token, the first draft step is fed two tokens
+    and takes longer, and the forecast does not store how many rounds it expected after a bonus. So
+    c is computed from the forecast itself: the cost of a round is τ / speedup, and c is
+    (cost - v - o) / γ.
     """
     made, costs, config = m.trace.forecast, m.trace.step_costs, m.trace.config
     if made is None:

@@ -1,7 +1,7 @@
 """Two intervals for alpha; their labels name the source of variation.
 
 Resampling is seeded: the same trace gives the same interval. An interval is None if there are too
-few rounds, or if nothing can vary.
+few rounds. The interval of the sampling noise is also None at temperature 0.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def coins_interval(trace: Trace) -> Interval | None:
 def prompt_interval(trace: Trace) -> Interval | None:
     """Return the interval of the observed alpha from a bootstrap over blocks of rounds.
 
-    Blocks keep neighbouring rounds together because acceptance clusters; the last block wraps
-    around to the first round.
+    Neighbouring rounds have similar acceptance, so whole blocks of rounds are resampled. Blocks
+    that reach the end continue with the first rounds.
     """
     tested = [entry for entry in trace.rounds if entry.num_tested]
     if len(tested) < MIN_ROUNDS:

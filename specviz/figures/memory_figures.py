@@ -57,30 +57,31 @@ MEMORY = (
         quantity=SIZE,
         formula="bytes that the target reads per step: its weights, and the keys and values of "
         "the context",
-        remark="An input embedding that is not tied to the output head counts as one row",
+        remark="A step reads one row of an input embedding that is not tied to the output head",
     ),
     _share(
         "bandwidth_share",
         "bandwidth, target step",
-        "bytes per step / (target step time · memory bandwidth measured by a plain sum)",
-        "If the share is well below 100 %, the target alone could be faster here, so the speedup "
-        "is overstated. If it is above 100 %, bytes come from the processor's caches, or the "
-        "bandwidth was measured on a busy machine",
+        "bytes per step / (target step time · memory bandwidth)",
+        "The bandwidth is measured by summing a large array. If the share is well below 100 %, the "
+        "target alone could be faster here, so the speedup is overstated. If the share is above "
+        "100 %, bytes come from the processor's caches, or the bandwidth was measured on a busy "
+        "machine",
         lambda found: found.target,
     ),
     _share(
         "draft_bandwidth_share",
         "bandwidth, draft step",
-        "bytes of a draft step / (draft step time · memory bandwidth measured by a plain sum)",
-        "The draft step is the mean step of a draft phase",
+        "bytes of a draft step / (draft step time · memory bandwidth)",
+        "The draft step time is the mean over the steps of a draft phase",
         lambda found: found.draft,
     ),
     _share(
         "verify_bandwidth_share",
         "bandwidth, verification",
-        "bytes of a target step / (time to verify γ + 1 tokens · memory bandwidth measured by a "
-        "plain sum)",
-        "A pass reads the weights once, regardless of how many tokens it verifies",
+        "bytes of a target step / (time to verify γ + 1 tokens · memory bandwidth)",
+        "A verification reads as many bytes as a target step, because it reads the weights once, "
+        "regardless of how many tokens it verifies",
         lambda found: found.verification,
     ),
     Figure(
@@ -90,9 +91,10 @@ MEMORY = (
         quantity=GAMMA,
         better="higher",
         formula=f"largest γ up to which v ≤ {FREE:g}",
-        remark="While memory bandwidth limits a pass, more tokens cost no more time. The value is "
-        f"0 if v exceeds {FREE:g} already at γ = 1. v comes from the step costs, which cover γ up "
-        "to 16. The value is unknown if its interval covers more than half of these γ",
+        remark="As long as memory bandwidth limits a pass, a pass over more tokens takes no more "
+        f"time. The value is 0 if v exceeds {FREE:g} already at γ = 1. v comes from the step "
+        "costs, which cover γ up to 16. The value is unknown if its interval covers more than half "
+        "of this range",
         numbers=free_numbers,
         caveat=step_cost_caveat,
         note=free_ends,

@@ -5,7 +5,8 @@ is tested is decided before it is drawn. So the number of rejections minus the s
 probabilities has mean 0.
 
 With block verification, the weight p_i is the probability that at least i candidates are accepted,
-given the first i candidates. All values come from the traces of runs.
+given the first i candidates. So the sum of the weights is the expected number of accepted
+candidates. All values come from the traces of runs.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class DraftsPoint:
     """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
     A place holds the candidates with the same parent; it is rejected if all of them are rejected.
-    ``num_rounds`` leaves out rounds cut by the length or context limit, because such a cut is known
-    before drafting; rounds cut by EOS or a stop string count.
+    ``num_rounds`` leaves out rounds cut by the length or context limit. This causes no bias,
+    because such a cut is known before drafting. Rounds cut by EOS or a stop string count.
     """
 
     gamma: int  # the depth of a tree
@@ -67,7 +68,7 @@ class DraftsPoint:
 
     @property
     def speedup(self) -> float | None:
-        """The geometric mean over the timed runs."""
+        """The geometric mean of the speedups of the timed runs."""
         return geometric_mean(self.speedups) if self.speedups else None
 
     @property
@@ -78,7 +79,7 @@ class DraftsPoint:
 
     @property
     def tau(self) -> float:
-        """Tokens per round, counting the accepted candidates and one more token."""
+        """Tokens per round, if each round emits its accepted candidates and one extra token."""
         return 1.0 + self.accepted.observed / self.num_rounds
 
     @property
@@ -96,7 +97,7 @@ class DraftsPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRound:
-    """Accepted candidates of one round, and their expected number under either verifier."""
+    """Accepted candidates of a round: observed, and expected with either kind of verification."""
 
     accepted: int
     by_block: float  # sum of p_i
@@ -125,7 +126,8 @@ class BlockCheck:
     def z(self) -> float | None:
         """The z-score of the accepted candidates.
 
-        The standard error comes from accepted - expected of each round; None if all are 0.
+        The standard error comes from the differences accepted - expected of the rounds. None if all
+        differences are 0.
         """
         error = math.sqrt(math.fsum((each.accepted - each.by_block) ** 2 for each in self.rounds))
         return (self.accepted - self.by_block) / error if error > 0.0 else None
@@ -134,8 +136,8 @@ class BlockCheck:
 def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
     """Return one point for each γ and number of drafts, then one for each tree.
 
-    A round of γ candidates can also end without a rejection, so the bound of theorem 3 (Yin et al.
-    2024), which is about whole texts, does not apply to these runs.
+    The bound of theorem 3 (Yin et al. 2024) does not apply to these runs. It is about whole
+    texts, whereas a round of γ candidates can also end without a rejection.
 
     Raises:
         ConfigError: A run is greedy, not lossless, or has rounds of varying length.
@@ -193,7 +195,7 @@ def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
 
 
 def places_of(entry: Round) -> Iterator[tuple[Candidate, ...]]:
-    """Yield the candidates of a round grouped by place, in the order they were drawn."""
+    """Yield the candidates of each place (those with the same parent), in drawing order."""
     if all(each.parent is None for each in entry.candidates):
         yield from ((each,) for each in entry.candidates)
         return

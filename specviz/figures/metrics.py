@@ -49,7 +49,7 @@ _JSON_KEYS = (
 
 
 class _Computed(Generic[Value]):
-    """A read-only attribute of `Metrics` that a formula computes from others."""
+    """A read-only attribute of `Metrics` that a formula computes from other attributes."""
 
     def __init__(self, formula: Callable[[Metrics], Value]) -> None:
         self._formula = formula
@@ -153,7 +153,7 @@ class Metrics:
     def seconds(self) -> float | None:
         """The decoding seconds of the run, from its timed slices if there are any.
 
-        None for runs that draft up to the oracle's limit: their times are not real.
+        None for runs with the oracle: it knows the verdicts in advance, so the times are not real.
         """
         if not self.trace.config.until.stopping.measured:
             return None
@@ -192,7 +192,7 @@ class Metrics:
     def break_even_alpha(self) -> float | None:
         """The α at which a round gives as many tokens as it costs target steps.
 
-        None if no α is enough, and where α does not determine the tokens.
+        None if no α is high enough, or if α alone does not determine the tokens of a round.
         """
         cost, gamma = self.steps.round_cost, self.gamma
         if cost is None or not math.isfinite(cost):
@@ -203,7 +203,7 @@ class Metrics:
 
     @property
     def break_even_rate(self) -> float | None:
-        """The accepted share of drafted candidates at which the run equals the target alone."""
+        """The share of candidates that must be accepted to be as fast as the target alone."""
         cost = self.steps.round_cost
         return None if cost is None or not self.gamma else max(0.0, cost - 1) / self.gamma
 
@@ -233,7 +233,7 @@ class Metrics:
 
 
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
-    """Return all figures of a run. Leaving out the intervals of alpha saves most of the time."""
+    """Return all figures of a run; the intervals of alpha, if wanted, take most of the time."""
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     accepted, judged = _total(rounds, "num_accepted"), trace.config.has_alpha
@@ -259,7 +259,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
 
 
 def resampled(figures: Metrics) -> Metrics:
-    """Return the figures with the intervals of alpha, if `metrics` left them out."""
+    """Add the intervals of alpha to figures that `metrics` computed without them."""
     return dataclasses.replace(figures, intervals=_intervals(figures.trace))
 
 
@@ -289,7 +289,7 @@ def _by_position(trace: Trace, among: Literal["tested", "drafted"]) -> tuple[flo
 
 
 def _cannot_propose(trace: Trace) -> bool:
-    """Return whether a head drafts that can propose only some tokens."""
+    """Return whether the drafter is a head that can propose only some tokens."""
     head = trace.pair.draft and trace.pair.draft.head
     reduced = head is not None and head.proposable is not None
     return reduced and trace.config.draft_method.needs_head
@@ -320,7 +320,7 @@ def _mean_context(whole: Sequence[Round]) -> float:
 
 
 def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
-    """Widen the errors if the machine was busier or calmer than when the costs were measured."""
+    """Widen the errors if the load was different in this run than when the costs were measured."""
     costs, timing = trace.step_costs, trace.baseline
     if costs is None or timing is None or timing.conditions is None:
         return steps
@@ -337,7 +337,7 @@ def _roofline(trace: Trace, whole: Sequence[Round], steps: StepTimes) -> Rooflin
 def _wasted_seconds(whole: Sequence[Round]) -> float:
     """Return the sum over rounds of draft seconds x (1 - accepted / drafted).
 
-    Verification does not count: the extra token needs one pass anyway.
+    Verification is not wasted, because the extra token needs a target pass anyway.
     """
     return math.fsum(
         entry.times.draft * (1 - entry.num_accepted / entry.num_drafted)

@@ -1,15 +1,16 @@
 """Statistics of paired runs: medians with spread, means and ratios with Student's t.
 
 The values of a figure over many runs are a mapping from (prompt, repeat) to value. With one prompt,
-the interval is over its seeds. With several prompts, it is over the prompts, with the mean over the
-seeds for each, so that it generalizes to other prompts. A single run has the interval of its own
-timing, which covers that text alone.
+the interval comes from the differences between its seeds. With several prompts, the values of each
+prompt are averaged, and the interval comes from the differences between prompts, so that it also
+applies to other prompts. A single run has the interval of its own timing, which covers that text
+alone.
 
-If the runs were made on several kinds of machine, the key also contains the kind, so only values of
-one kind are paired. Kinds are the blocks of a block design: the mean effect of each kind is removed
-from the interval, which costs one degree of freedom per further kind. The mean weighs kinds by
-their number of values. Differences between devices of one kind count as noise, like differences
-between prompts.
+If the runs were made on several kinds of machine, the key also contains the kind, so that values of
+different kinds are not paired. Kinds are the blocks of a block design: the mean effect of each kind
+is removed before the interval is computed. Each kind after the first costs one degree of freedom.
+The mean weighs kinds by their number of values. Differences between devices of one kind count as
+noise, like differences between prompts.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Spread:
 class Ratio:
     """A ratio or a mean with its interval.
 
-    The interval is over ``count`` seeds or prompts, or over the ``count`` timed slices of a single
-    run. ``low`` and ``high`` are None without degrees of freedom.
+    The interval comes from ``count`` seeds or prompts, or from the ``count`` timed slices of a
+    single run. ``low`` and ``high`` are None if there are too few values for an interval.
     """
 
     value: float
@@ -55,7 +56,7 @@ class Ratio:
 
     @property
     def units(self) -> str:
-        """What the interval covers; seeds are called repeats, as they have no effect at T 0."""
+        """What ``count`` counts. Seeds are called repeats: at temperature 0 they change nothing."""
         return "repeats" if self.over == "seeds" else self.over
 
     @property
@@ -72,7 +73,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second over the common keys; the values are logarithms."""
+    """Return the mean ratio first / second over the common keys; both hold logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

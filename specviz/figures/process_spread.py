@@ -1,7 +1,8 @@
-"""How much step costs differ between processes, and their interval in a new process.
+"""Estimate how step costs differ between processes, and a cost's interval in a new process.
 
-A cost is a ratio to a plain step. On one machine, the costs of one pair differ between processes by
-more than the timing error in one process, because each process has its data elsewhere in memory.
+A cost is a time divided by the time of a plain step (one token of the target alone). On the same
+machine, the costs of a pair differ between processes by more than the timing error within one
+process, because each process has its data elsewhere in memory.
 """
 
 from __future__ import annotations
@@ -51,24 +52,27 @@ def usual_spread(step: float) -> float:
 
 
 def spread_of_drafting(usual: float, cost: float) -> float:
-    """Return the usual deviation of a draft phase that costs ``cost`` plain steps."""
+    """Return ``usual``, raised for a draft phase that costs ``cost`` plain steps."""
     return usual + _SPREAD_OF_COLD * max(0.0, 1.0 - cost)
 
 
 def error_of_one_process(usual: float) -> float:
-    """Return the half-width of the interval in a new process, from one precisely timed process."""
+    """Return the half-width of the interval of a cost in a new process.
+
+    The cost is known precisely from one other process.
+    """
     return t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * usual
 
 
 def error_of_load(before: float | None, now: float | None) -> float:
     """Return how far a cost's logarithm may move (95 %) if the load of the machine changes.
 
-    Other processes fill the caches that they share with a run, and its phases slow down by
+    Other processes fill the caches that they share with a run. This slows the phases of the run by
     different factors.
 
     Args:
         before: The share of the processors that other processes used when costs were measured.
-        now: The same during the run to be explained; with one of them unknown, the result is 0.
+        now: This share during the run to be explained. The result is 0 if a share is unknown.
     """
     return 0.0 if before is None or now is None else _NORMAL * _SPREAD_OF_LOAD * abs(now - before)
 
@@ -76,9 +80,10 @@ def error_of_load(before: float | None, now: float | None) -> float:
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
     """Return the typical cost over these processes, with its error in a new process.
 
-    Processes differ by a random effect. Its variance is estimated from these processes and from the
-    usual deviation, because few processes do not suffice to estimate it. From three processes on, a
-    single disturbed one shifts neither the middle nor the spread by much.
+    Each process changes a cost by a random factor. The variance of this factor is estimated from
+    these processes and from the usual deviation, because a few processes alone give a poor
+    estimate. From three processes on, medians are used, so that one disturbed process changes
+    neither the cost nor the variance much.
     """
     by_process: dict[str, list[PhaseCost]] = defaultdict(list)
     for process, each in costs:
@@ -96,7 +101,7 @@ def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
 
 
 def _freedom(count: int) -> float:
-    """Return the degrees of freedom of the spread of ``count`` precise processes."""
+    """Return the degrees of freedom of a spread from ``count`` precisely timed processes."""
     return (count - 1) * (1.0 if count < _ROBUST else _EFFICIENCY)
 
 
@@ -118,7 +123,7 @@ def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
 def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the mean and standard error of the values of one process.
 
-    The error is larger if the values differ by more than their own errors explain.
+    The standard error is enlarged if the values differ by more than their own errors explain.
     """
     known = [(value, max(error / _NORMAL, 1e-4)) for value, error in values]
     weight = math.fsum(1 / error**2 for _, error in known)
@@ -129,10 +134,10 @@ def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
-    """Return the variance of the effect of a process; 0 for a single process.
+    """Return the variance of costs between processes; 0 for a single process.
 
-    For two processes, it is half their squared distance; for more, it comes from the median of the
-    distances to the middle. The variance within the processes is subtracted.
+    For two processes, it is half the square of their difference. For more, it comes from the median
+    distance to the median. The variance of timing within a process is subtracted.
     """
     count = len(means)
     if count < 2:

@@ -1,9 +1,9 @@
 """Compare the time of a run's steps with the time to read their bytes from memory.
 
-A pass reads the weights once, regardless of the number of its tokens. While memory bandwidth is
-the limit, a verification takes as long as a step: γ is free. If a verification takes longer,
-arithmetic is the limit. All values are at the run's mean context, clamped to the contexts
-of the step costs.
+A pass reads the weights once, regardless of the number of its tokens. As long as memory bandwidth
+is the limit, a verification therefore takes as long as a step, and γ is called free. If a
+verification takes longer, arithmetic is the limit. All values are for the run's mean context, or
+for the nearest context that the step costs cover.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ class Pass:
 
     @property
     def floor(self) -> float | None:
-        """The seconds in which a plain sum reads the same bytes."""
+        """The seconds that reading these bytes takes at the measured bandwidth."""
         if self.read is None or self.bandwidth is None:
             return None
         return self.read / self.bandwidth
 
     @property
     def share(self) -> float | None:
-        """The share of the bandwidth. It is above 1 if bytes come from the processor's caches."""
+        """The share of the bandwidth that the pass reaches.
+
+        The share is above 1 if bytes come from the processor's caches.
+        """
         floor = self.floor
         return None if floor is None else floor / self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeGamma:
-    """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if v at γ = 1 is larger."""
+    """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if there is no such γ."""
 
     gamma: int
     low: int | None  # None if the table has no intervals
@@ -87,8 +90,8 @@ def roofline(
     """Return the roofline of a run.
 
     Args:
-        steps: The step times of this run, from the same table.
-        target: The target's body; gives the bytes of a step if an older table lacks them.
+        steps: The step times of this run, computed from ``costs``.
+        target: The target's body. It gives the bytes of a step if ``costs`` lack them.
     """
     inside = min(max(context, costs.contexts[0]), costs.contexts[-1])
     reads = costs.target_reads
@@ -121,7 +124,7 @@ def roofline(
 
 
 def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | None]]:
-    """Yield (v, half-width of the interval of log v or None) for γ = 1, 2, ..."""
+    """Yield v and the half-width of the interval of log v (or None) for γ = 1, 2, ..."""
     step, (plain, *errors) = costs.target_step(context), _errors(costs)
     for tokens, error in enumerate(errors, 2):
         yield costs.verify(context, tokens) / step, joint_error(error, plain)

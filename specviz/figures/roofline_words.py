@@ -6,7 +6,7 @@ from specviz.figures.roofline import FREE, FreeGamma, Pass, Roofline
 from specviz.record.numbers import PERCENT, SIZE, STEPS, WHOLE_PERCENT
 
 ABOVE_BANDWIDTH = (
-    "read from the processor's caches, or the bandwidth was measured on a busy machine"
+    "bytes come from the processor's caches, or the bandwidth was measured on a busy machine"
 )
 FREE_MARGIN = WHOLE_PERCENT.shown(FREE - 1)
 UNMEASURED = "Memory bandwidth was not measured with these step costs."
@@ -30,7 +30,7 @@ def _shares(found: Roofline) -> str:
     if not shares:
         return UNCOUNTED
     (name, share), *others = shares
-    bandwidth = f"the {SIZE.shown(found.bandwidth)}/s that a plain sum reads here"
+    bandwidth = f"the {SIZE.shown(found.bandwidth)}/s measured on this machine"
     listed = [f"{name} reaches {share} of {bandwidth}", *(" ".join(each) for each in others)]
     joined = " and ".join((", ".join(listed[:-1]), listed[-1])) if others else listed[0]
     return f"{joined[0].upper()}{joined[1:]}."

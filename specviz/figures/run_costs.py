@@ -1,10 +1,10 @@
 """Step costs from the timed slices of runs.
 
-A slice times rounds between two passes of the target alone. So the phases of its rounds are
-compared with plain steps timed just before and after, and a cost is a log-ratio of the two. A run's
-cost is the mean over its slices, trimmed as for the speedup. Costs for another run are the median
-of several runs, weighted by precision, with an interval (``process_spread``). A table that was
-measured directly supplies what no run has covered, scaled to agree with the runs.
+In a slice, rounds are timed between two passes of the target alone. The cost of a phase is its time
+divided by the time of a plain step in these passes. A run's cost is the mean of the logarithms over
+its slices, trimmed as for the speedup. Costs for another run are combined from several runs
+(``process_spread``). Costs that no run has covered come from a table that was measured directly,
+scaled to agree with the runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from specviz.record.trace import Baseline, Round, Slice
 
 _FEWEST = 2  # the fewest slices for a cost and its error
 _LEAST_ERROR = 1e-3  # of the logarithm of a cost, so that weights stay finite
-_TINY = 1e-6  # plain steps; a phase without time has no logarithm
+_TINY = 1e-6  # the smallest cost, in plain steps, because 0 has no logarithm
 
 _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
 
@@ -37,7 +37,7 @@ _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft s
 def costs_of_run(
     baseline: Baseline | None, rounds: Sequence[Round], *, created: str, process: str
 ) -> RunCosts | None:
-    """Return the costs of a run; None if it has too few slices with times of their phases."""
+    """Return the costs of a run; None if too few of its slices contain times of the phases."""
     slices = [each for each in baseline.slices if each.phases] if baseline else []
     if len(slices) < _FEWEST:
         return None
@@ -73,7 +73,10 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 
 
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
-    """Yield the mean seconds of each phase; verification does not depend on the draft's input."""
+    """Yield the mean seconds of each kind of phase.
+
+    Only drafting depends on how many tokens the first draft step is fed.
+    """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
         if kind.draft > 0:
@@ -95,11 +98,11 @@ def fitted_costs(
     *,
     searches: bool = False,
 ) -> StepCosts | None:
-    """Return the step costs for another run; None without runs and table.
+    """Return the step costs for another run; None with neither runs nor a table.
 
     Args:
-        trees: The configuration of the runs if they draft trees.
-        searches: Whether their drafter searches the text: its time then counts as overhead.
+        trees: The configuration of the runs if they draft trees or several drafts.
+        searches: Whether the runs' drafter only searches the text. Its time counts as overhead.
     """
     usable = [run for run in runs if run.phases]
     if not usable:
@@ -120,7 +123,7 @@ def fitted_costs(
 
 
 class _Fit:
-    """The costs of runs of one pair, and the measured table if there is one."""
+    """Step costs that are fitted to runs of one pair and to the measured table, if any."""
 
     def __init__(
         self, runs: Sequence[RunCosts], table: StepCosts | None, *, searches: bool
@@ -192,7 +195,7 @@ class _Fit:
     def _verifications(
         self, known: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Return the rows of the target, their errors, and the interpolated rows."""
+        """Return ``StepCosts.target``, the errors of its rows, and which rows are interpolated."""
         table = self._table
         if table is None:
             points = {1: Cost(cost=1.0, error=0.0), **known}
@@ -221,7 +224,7 @@ class _Fit:
     def _rows_between(
         self, points: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Return the rows from the first to the last point, their errors, and the unknown rows."""
+        """Return a row for each number of tokens, the errors, and which rows are interpolated."""
         tokens = range(min(points), max(points) + 1)
         cells = [_between(points, each) for each in tokens]
         rows = tuple(self._at_contexts(cell.cost) for cell in cells)
@@ -233,7 +236,7 @@ class _Fit:
         return self._table.verify(self._context, tokens) / self._table.target_step(self._context)
 
     def _table_error(self, tokens: int, logs: dict[int, float]) -> float:
-        """Return the error of a row of the table, widened by how far the runs disagree with it."""
+        """Return the error of a row of the table; it grows if the runs disagree with the table."""
         assert self._table is not None
         errors = self._table.target_errors
         own = math.hypot(errors[tokens - 1], errors[0]) if errors else 0.0
@@ -243,7 +246,7 @@ class _Fit:
     def _draft_steps(
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
-        """Return costs and errors: first draft steps fed one or two tokens, and later steps."""
+        """Return first draft steps (fed 1 or 2 tokens), later draft steps, and the errors."""
         if self._searches:
             return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}
@@ -269,8 +272,8 @@ class _Fit:
     def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
         """Return the costs of a first draft step fed one token and of a later step, in plain steps.
 
-        If all draft phases have the same length, their times do not show how much of them the first
-        step takes. The table then gives its share; without a table, all steps count as equal.
+        The ratio of the two comes from the table. Without a table, it comes from draft phases of
+        different lengths; if all have the same length, all steps count as equal.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
@@ -289,7 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's ratio of a first step fed two tokens to one fed one; 1 without it."""
+        """Return the table's cost of a first step fed two tokens / one token; 1 without a table."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -337,11 +340,11 @@ class _Fit:
 def _rising(
     rows: tuple[tuple[float, ...], ...], errors: tuple[float, ...]
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Return verifications whose cost does not fall with the number of tokens, and their errors.
+    """Change the rows so that a verification of more tokens never costs less; also return errors.
 
     At each context, this is the isotonic regression of the logarithms, weighted by precision. The
-    plain step, the first row, is not changed and is no lower bound. The error of a row includes
-    how far it was moved.
+    first row, the plain step, is not changed, and verifications may cost less than it. The error of
+    a row includes how far the row was moved.
     """
     weights = [max(_LEAST_ERROR, error) ** -2 for error in errors[1:]]
     moves = [
@@ -357,7 +360,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return by how much each value changes in the isotonic regression."""
+    """Return how far isotonic regression moves each value."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1
@@ -371,12 +374,12 @@ def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[fl
 
 
 def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:
-    """Return the cost of the rounds with most candidates: those of a whole tree."""
+    """Return the cost of the rounds with the most candidates, which drafted a whole tree."""
     return known[max(known)] if known else None
 
 
 def _line(points: dict[int, float], place: int) -> float:
-    """Interpolate linearly; beyond the last point, its value holds."""
+    """Interpolate linearly between points; return the last value beyond the last point."""
     if place in points:
         return points[place]
     left = max(each for each in points if each < place)
@@ -387,10 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or one interpolated between two known ones.
-
-    Costs rise with the number of tokens, so the error includes the distance to both neighbours.
-    """
+    """Return a known cost, or interpolate; the error then includes how its neighbours differ."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

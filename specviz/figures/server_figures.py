@@ -135,8 +135,8 @@ def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Return the whole rounds of an answer.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens. An engine that reports only totals counts only what remains of a cut round, so a cut
-    last round would look whole.
+    tokens. If an engine reports only totals, they count only the tokens that remain of a cut round,
+    so a cut last round would look whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(
@@ -151,7 +151,7 @@ def _is_reported_whole(trace: ServerTrace, entry: ServerRound) -> bool:
 
 
 def _fits_limit(trace: ServerTrace, entry: ServerRound) -> bool:
-    """Return whether the length limit left room for γ + 1 tokens, as in our own runs."""
+    """Return whether the length limit left room for γ + 1 tokens; if not, the round is cut."""
     gamma = max(drafts_of(trace.rounds), default=trace.info.gamma or 0)
     before = sum(each.num_tokens for each in trace.rounds[: entry.index])
     return before + gamma + 1 <= trace.settings.max_new_tokens

@@ -1,9 +1,9 @@
 """Smooth a step-cost table that has few samples of each cost.
 
 For a large model there is time for only one or two samples of each verification. But verifications
-of similar numbers of tokens cost about the same: log v rises with the number of tokens along a
-slope, and jumps where the kernels begin another block of rows. This curve is fitted to all rows of
-the table at once, robustly, so its error is much smaller than that of a single row.
+of similar numbers of tokens cost about the same: log v rises linearly with the number of tokens,
+and jumps where the kernels begin another block of rows. A curve of this form is fitted robustly to
+all rows of the table at once, so the error of the curve is much smaller than that of a single row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TURNS = 20
 
 
 def smoothed(table: StepCosts) -> StepCosts:
-    """Return the table with its verifications fitted by a curve if it has few samples."""
+    """Return the table; if it has few samples, a fitted curve replaces the verifications."""
     known = [
         tokens for tokens in range(2, len(table.target) + 1) if tokens not in table.interpolated
     ]
@@ -48,7 +48,8 @@ def smoothed(table: StepCosts) -> StepCosts:
 def _fitted(known: NDArray[np.int64], logs: Floats, rows: int) -> tuple[Floats, Floats]:
     """Return log v at 2 to ``rows`` tokens, and the half-widths of its 95 % intervals.
 
-    The slope and the later steps are at least 0: terms that would be negative are left out.
+    The slope and all jumps except the first are at least 0: a term that would be negative is left
+    out.
     """
     terms = list(range(len(_STEPS) + 1))
     design, everywhere = _terms(known), _terms(np.arange(2, rows + 1))
@@ -77,7 +78,7 @@ def _robust_fit(design: Floats, logs: Floats) -> tuple[Floats, float]:
 
 
 def _terms(tokens: NDArray[np.int64]) -> Floats:
-    """Return the slope, and a step from each of ``_STEPS`` on: [num_tokens, num_terms]."""
+    """Return the terms of the curve, `[num_tokens, num_terms]`: the slope, and a jump per step."""
     steps = [(tokens >= first).astype(np.float64) for first in _STEPS]
     slope = (tokens - 1).astype(np.float64)
     return np.stack([slope, *steps], axis=1)

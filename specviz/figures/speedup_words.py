@@ -97,7 +97,7 @@ def verdict_words(
     over: str = "the target alone",
     place: str = "on this machine",
 ) -> str:
-    """Return the verdict of a ratio with its interval, without a full stop.
+    """Return a sentence on a speedup and its interval, without a full stop.
 
     Args:
         where: The text and machine that the interval covers.
@@ -126,7 +126,7 @@ def verdict_words(
 
 
 def is_open(low: float, high: float) -> bool:
-    """Return whether an interval includes 1 and extends more than 5 % from it."""
+    """Return whether an interval includes 1 and extends by more than 5 % above or below 1."""
     return low <= 1 <= high and not (low >= 1 / _EVEN and high <= _EVEN)
 
 
@@ -137,19 +137,19 @@ def is_undecided(metrics: Metrics) -> bool:
 
 
 def is_wide(low: float | None, high: float | None) -> bool:
-    """Return whether an interval is too wide to show the value alone."""
+    """Return whether an interval is so wide that it is shown instead of the value."""
     return low is not None and high is not None and high / low >= WIDE
 
 
 def is_too_wide(low: float | None, high: float | None) -> bool:
-    """Return whether an interval is too wide to show its ends."""
+    """Return whether an interval is so wide that not even its ends are shown."""
     return low is not None and high is not None and high / low > TOO_WIDE
 
 
 def shown_speedup(
     value: float | None, low: float | None, high: float | None, too_wide: str = TOO_NOISY
 ) -> str:
-    """Return a speedup for a table: with its interval, or a wide interval alone.
+    """Return a speedup for a table, with its interval; if that is wide, the interval alone.
 
     Args:
         too_wide: Shown instead of an interval that is too wide.
@@ -162,7 +162,7 @@ def shown_speedup(
 
 
 def reported_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for a sentence: with its interval, or a wide interval alone."""
+    """Return a speedup for a sentence, with its interval; if that is wide, the interval alone."""
     if low is None or high is None:
         return times(value)
     if is_too_wide(low, high):
@@ -208,7 +208,7 @@ def contradiction_warning(metrics: Metrics) -> str:
 
 
 def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -> bool:
-    """Return whether two intervals are disjoint, and on opposite sides of 1 or far apart."""
+    """Return whether two intervals are far apart, or on opposite sides of 1."""
     lower, upper = sorted((accounted, observed))
     return lower[1] < upper[0] and (lower[1] < 1 < upper[0] or upper[0] >= _APART * lower[1])
 
@@ -288,7 +288,7 @@ def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:
     if so_far:
         return "The target alone is still being timed: too early for a speedup."
     if low <= 1 <= high:
-        verdict = "Whether it is faster than the target alone is unknown"
+        verdict = "Whether the run is faster than the target alone is unknown"
     else:
         side = "Faster" if low > 1 else "Slower"
         verdict = f"{side} than the target alone, by an unknown factor"

@@ -18,7 +18,7 @@ def _noise(costs: StepCosts) -> list[str]:
         return []
     measured = "Step costs were measured on a busy machine"
     if costs.drift > NOISE_LIMIT:
-        return [f"{measured}: the same steps drifted by {PERCENT.shown(costs.drift)}."]
+        return [f"{measured}: the time of the same steps drifted by {PERCENT.shown(costs.drift)}."]
     share = PERCENT.shown(costs.others or 0.0)
     return [f"{measured}: other processes used {share} of the processors' time."]
 

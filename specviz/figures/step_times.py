@@ -74,7 +74,7 @@ class StepTimes:
 
 
 def mean_fed_more(rounds: Sequence[Round]) -> float:
-    """Return how many tokens beyond the first a round's first draft step was fed, on average."""
+    """Return the mean number of tokens, less one, that a round's first draft step was fed."""
     return fmean(max(0, entry.draft_catch_up - 1) for entry in rounds)
 
 
@@ -85,7 +85,7 @@ def step_times(
 
     Args:
         drafts: Whether a model proposes the gamma candidates; else drafting is free.
-        fed_more: How many tokens beyond the first the first draft step is fed, on average.
+        fed_more: As in `mean_fed_more`.
     """
     draft = 0.0 if not drafts else None
     if drafts and costs.draft:
@@ -109,8 +109,8 @@ def varied_step_times(
 ) -> StepTimes:
     """Return the mean step times over rounds with these numbers of candidates.
 
-    The cost of a verification is not linear in the number of candidates, so it is averaged over the
-    rounds. Gamma is the rounded mean number.
+    The cost of a verification is not linear in the number of candidates, so this cost is averaged
+    over the rounds. ``gamma`` of the result is the rounded mean of ``counts``.
     """
     gamma = math.floor(fmean(counts) + 0.5)
     made = step_times(costs, context, gamma, drafts=drafts and gamma > 0, fed_more=fed_more)
@@ -129,8 +129,8 @@ def varied_step_times(
 def shape_times(costs: StepCosts, context: float, config: RunConfig) -> StepTimes:
     """Return the step times of a round with a tree or several drafts, as configured.
 
-    If the table does not cover them, only the target step is known. Gamma is the depth of the tree.
-    A draft step drafts one level of the tree.
+    If the table does not cover such rounds, only the target step is known. ``gamma`` of the result
+    is the depth of the tree. A draft step drafts one level of the tree.
     """
     shape = costs.shape
     if shape is None or not _covers_shape(costs, config):
@@ -179,7 +179,7 @@ def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
 
 
 def _target_error(costs: StepCosts, tokens: int) -> float | None:
-    """Return the error of a pass over ``tokens`` tokens; beyond the table, the last row's."""
+    """Return the error of a pass over ``tokens`` tokens; beyond the table, that of the last row."""
     errors = costs.target_errors
     return errors[min(tokens, len(errors)) - 1] if errors else None
 

@@ -1,10 +1,10 @@
-"""Compare stopping criteria with the oracle, on rounds of runs that never stopped early.
+"""Compare criteria for when to stop drafting, on rounds that drafted all γ candidates.
 
-If a round accepts n candidates, the oracle drafts only these n: the round costs n c + v(n + 1) and
-emits n + 1 tokens. A criterion that stops after k candidates emits min(n, k) + 1 tokens at the cost
-k c + v(k + 1). Here v(m) is the cost of verifying m tokens. All criteria see the same rounds,
-although rounds would begin elsewhere in a run with the criterion. Therefore the result compares
-criteria and does not predict speed.
+Let c be the cost of a draft step and v(m) the cost of verifying m tokens. If a round accepts n
+candidates, a criterion that stops after k candidates emits min(n, k) + 1 tokens at the cost
+k c + v(k + 1). The oracle knows n and stops after n candidates. All criteria are applied to the
+same recorded rounds. In a run with a criterion, rounds would begin at other tokens, so the result
+compares criteria and does not predict speed.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachOverRuns:
-    """The reach of all criteria over several runs.
+    """A `Reach` for each criterion, over several runs.
 
     ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping after a candidate with draft
-    probability below each of `THRESHOLDS`; ``own``: criteria that runs used, each over these runs.
+    probability below each of `THRESHOLDS`; ``own``: each criterion that runs used, over its runs.
     """
 
     oracle: Reach
@@ -82,10 +82,10 @@ def below_confidence(threshold: float) -> Stop:
 def stopping_reach(
     traces: Sequence[Trace], stops: Mapping[str, Stop], costs: DraftingCosts | None = None
 ) -> tuple[Reach, ...]:
-    """Return the reach of the oracle, then of each criterion; empty without whole rounds.
+    """Return a `Reach` for the oracle, then for each criterion; empty without whole rounds.
 
     Args:
-        costs: Costs to use instead of those of each run.
+        costs: Costs for all runs, instead of each run's own.
 
     Raises:
         ConfigError: A run stopped drafting early, has no costs, or is greedy without recorded
@@ -109,10 +109,7 @@ def stopping_reach(
 def own_reach(
     name: str, traces: Sequence[Trace], oracle: Reach, costs: DraftingCosts | None = None
 ) -> Reach | None:
-    """Return the reach of runs that used a stopping criterion, over the rounds of these runs.
-
-    None without whole rounds.
-    """
+    """Return the `Reach` of a criterion in the runs that used it; None without whole rounds."""
     rounds = _rounds(traces, costs)
     return (
         _reach(name, rounds, [len(each.candidates) for each in rounds], oracle) if rounds else None
@@ -120,10 +117,10 @@ def own_reach(
 
 
 def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Return the reach of all criteria over these runs.
+    """Return a `Reach` for each criterion, over these runs.
 
-    Runs that never stopped early give the oracle, counts and thresholds; the other runs give
-    ``own``. None if no run that never stopped early has a whole round.
+    Runs that always draft γ candidates give ``oracle``, ``counts`` and ``unsure``; the other runs
+    give ``own``. None if the former have no whole round.
     """
     unstopped = [each for each in traces if each.config.formulas_hold]
     longest = min((each.config.gamma for each in unstopped), default=0)
@@ -180,7 +177,7 @@ def _expect_unstopped(trace: Trace) -> None:
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Return the costs that the run's stopping used, else its step costs in mid-text."""
+    """Return the costs by which the run stopped drafting, or else its step costs at mid-text."""
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs
@@ -225,5 +222,5 @@ def _round_cost(costs: DraftingCosts, count: int) -> float:
 
 
 def _confidence(candidate: Candidate) -> float:
-    # At temperature 0 the draft distribution is one-hot; the insight has that at temperature 1.
+    # At temperature 0, ``draft_prob`` is 0 or 1; the insight has the probability at temperature 1.
     return candidate.insight.draft_prob if candidate.insight is not None else candidate.draft_prob

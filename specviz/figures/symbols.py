@@ -82,8 +82,8 @@ SYMBOLS = {
         sign="ε",
         latex=r"\varepsilon",
         name="over-acceptance",
-        meaning="What over-acceptance adds to the target's probability of a candidate; 0 is the "
-        "lossless rule",
+        meaning="Number that the over-acceptance rule adds to the target's probability of a "
+        "candidate; with ε = 0, the rule is lossless",
     ),
 }
 

@@ -3,12 +3,13 @@
 Theorem 1: under the lossless rule, the expected number of rejections is the sum of the distances
 (total variation) of draft and target. Theorem 2: if the candidates of a chain are verified one by
 one, no unbiased rule has fewer expected rejections. Theorem 5: over-acceptance with the leftover
-residual trades rejections for bias one for one: at every position, rejection probability and bias
-add up to the distance.
+residual trades rejections for bias. At every position, the rejection probability and the bias add
+up to the distance.
 
 All sums run over tested positions. Whether a position is tested is decided before its candidate is
-drawn, so observed - expected is a sum of martingale differences, even though the text depends on
-its past. ``z`` is that sum in standard deviations; None if nothing was random.
+drawn. Therefore observed - expected has mean 0 (it is a sum of martingale differences), although
+the text depends on earlier draws. ``z`` is observed - expected in standard deviations; None if
+nothing was random.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class RejectionCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazierCheck:
-    """Theorem 2: an unbiased rule with acceptance probability share * min(1, target/draft)."""
+    """Theorem 2, for an unbiased rule that accepts with share * min(1, target/draft)."""
 
     share: float
     bound: float
@@ -124,8 +125,8 @@ def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
     """Check theorem 2 against a rule that accepts with a share of the lossless probability.
 
     An unbiased rule accepts with probability at most min(1, target/draft) (Corollary 1). The lazier
-    rule accepts with ``share`` times that, and its residual keeps it unbiased. Its expected number
-    of rejections follows exactly from the record.
+    rule accepts with ``share`` times that, and its residual keeps the rule unbiased. The expected
+    number of its rejections is computed from the recorded probabilities.
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"The share is {share}.", remedy="Give a number from 0 to 1.")
@@ -163,9 +164,10 @@ def pareto(traces: Sequence[Trace]) -> ParetoCheck:
 def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
     """Measure the bias of over-acceptance runs on the emitted tokens.
 
-    Let ``out`` be the distribution of an emitted token x. The mean of max(0, 1 - target(x) /
-    out(x)) under ``out`` is the distance of ``out`` and target, so the average over the text is
-    unbiased (derived here; the bias is that of Yin et al. 2024, section 4).
+    The bias at a position is the distance between the target and ``out``, the distribution of the
+    emitted token x (Yin et al. 2024, section 4). It equals the mean of max(0, 1 - target(x) /
+    out(x)) over draws of x. So the average of this term over the emitted tokens is an unbiased
+    estimate of the mean bias (derived here).
     """
     _expect_lossy(traces)
     estimates, recorded = (
@@ -246,7 +248,7 @@ def _emitted(entry: Round, candidate: Candidate) -> tuple[float, float]:
 
 
 def _bias_estimates(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] each
-    """Return the bias estimated from each emitted token, and the recorded bias there."""
+    """Return the bias estimated from each emitted token, and the recorded bias at its position."""
     tested = tested_in(trace.rounds)
     tokens = [_emitted(entry, each) for entry in trace.rounds for each in tested_in([entry])]
     probs = np.array(tokens).reshape(-1, 2)

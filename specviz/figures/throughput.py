@@ -54,7 +54,7 @@ class ThroughputCurves:
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """Return curves: the forecast from ``speedups`` at γ = 1, 2, ..., the ideal from ``alpha``."""
+    """Return the forecast from ``speedups`` (at γ = 1, 2, ...) and the ideal from ``alpha``."""
     gammas = tuple(range(1, len(speedups) + 1))
     step = costs.target_step(context)
     return ThroughputCurves(

@@ -1,17 +1,19 @@
 """The speedup of one run from its timed slices, with its interval.
 
-A slice gives one log-ratio: the target's seconds per token over the seconds of a round. The speedup
-is exp(mean log-ratio) times the tokens per round of the whole text, so that slices whose rounds
-accepted many candidates do not weigh more. The mean leaves out the highest and the lowest eighth of
-the slices, so that a stall of the machine does not dominate (a trimmed mean, error by Yuen 1974).
+A slice gives one log-ratio: log(the target's seconds per token / the run's seconds per round). The
+speedup is exp(mean log-ratio) times the tokens per round of the whole text, so that slices whose
+rounds accepted many candidates do not weigh more. The mean leaves out the highest and the lowest
+eighth of the slices, so that a stall of the machine does not dominate (a trimmed mean, error by
+Yuen 1974).
 
-The number of slices is decided once. Neighbouring slices are pooled into batches until batches no
-longer correlate with their neighbours. A pilot of eight such batches sets the number of slices
-needed for the precision ``AIM``, and the interval is never narrower than the pilot's spread allows
-(Stein 1945): if timing stopped as soon as the interval happens to be narrow, the interval would
-contain the true value too rarely. The interval is also never narrower than the interval of all
-slices, single or pooled by two, four and so on: the machine may have been quiet during the pilot,
-and slow disturbances show only in large batches.
+The number of slices is decided once, after a pilot (Stein 1945). If timing stopped as soon as the
+interval happens to be narrow, the interval would contain the true value too rarely. For the pilot,
+neighbouring slices are pooled into batches until batches no longer correlate with their neighbours.
+Eight such batches determine how many slices the precision ``AIM`` needs.
+
+The interval is the widest of several: from the spread in the pilot, and from all slices, single or
+pooled by two, four and so on. The machine may have been quiet during the pilot, and slow
+disturbances show only in large batches.
 """
 
 from __future__ import annotations
@@ -82,8 +84,9 @@ def seconds_by_round(
 ) -> tuple[list[float], list[float]] | None:
     """Return the target's seconds per token and the round's seconds, for every round.
 
-    Both come from the round's slices, scaled so that their ratio over the run is the speedup. A
-    round that was not timed, such as a cut round, gets the median. None without a timed slice.
+    Both come from the round's slices, and are scaled so that their sums over the run give the
+    speedup. A round that was not timed, such as a cut round, gets the median of the timed rounds.
+    None without a timed slice.
     """
     timing = timing_of(baseline, rounds)
     if baseline is None or timing is None:
@@ -136,7 +139,7 @@ class TimingPlan:
     """The result of the pilot.
 
     ``pooled``: slices per batch; ``slices``: slices needed; ``error``: half-width of the interval
-    for a single slice.
+    for one slice; n slices divide it by √n.
     """
 
     pooled: int
@@ -175,9 +178,10 @@ def _error(ratios: Sequence[float]) -> float:
 
 
 def _error_of_one(only: Slice) -> float | None:
-    """Return the half-width of the interval of a single slice; None if it was timed once.
+    """Return the half-width of the interval of a single slice.
 
-    The passes A B and B A of the slice are two pairs.
+    A slice is timed in the order A B B A (A: target alone, B: run), which gives two ratios. None if
+    A or B was timed only once.
     """
     if min(len(only.target), len(only.speculative)) < 2:
         return None

@@ -1,9 +1,9 @@
 """The kind of each token, and the acceptance probability by kind.
 
-``texts`` are what successive tokens add to a text (`token_text.added_texts`). The first visible
-character of a token gives its kind. A letter starts a word at the beginning of the text, or after a
-space or line end, which may be part of the same token. Scripts without blanks between words
-therefore have hardly any word starts. Symbols and emoji count as punctuation.
+Arguments named ``texts`` hold what each token adds to the text (`token_text.added_texts`). The
+first visible character of a token decides its kind. A letter is a word start at the beginning of
+the text and after a space or line end, which may be part of the same token. Scripts without blanks
+between words therefore have hardly any word starts. Symbols and emoji count as punctuation.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class KindShare:
     """The number of tokens of one kind, and their mean acceptance probability, ``odds``.
 
     ``low`` and ``high`` are the 95 % interval of the mean: Student's t over blocks of neighbouring
-    tokens, because acceptance clusters. None if fewer than five blocks have the kind, or if all
-    odds are equal.
+    tokens, because acceptance clusters. Both are None if fewer than five blocks contain the kind,
+    or if all odds are equal.
     """
 
     kind: TokenKind

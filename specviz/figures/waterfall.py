@@ -1,8 +1,8 @@
 """Where the speed went: from the textbook speedup to the observed one, one cause at a time.
 
-Each level replaces one more assumption by a measurement, in a fixed order; the contribution of a
-cause depends on that order. Levels are speedups; in milliseconds per token, a level is the time of
-the target alone divided by the speedup. The first level plus all changes is the observed speedup.
+A level is a speedup. Each level replaces one more assumption by a measurement, in a fixed order;
+the contribution of a cause depends on that order. The first level plus all changes is the observed
+speedup. In milliseconds per token, a level is the time of the target alone divided by the speedup.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
     if figures.v is None:
         return f"The step costs do not cover a verification of {trace.config.gamma + 1} tokens."
     if figures.v <= 0:  # extrapolation beyond the table may fall
-        return "Extrapolated step costs give a negative time of verification."
+        return "Extrapolated step costs give a negative verification time."
     return None
 
 
@@ -125,7 +125,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Causes:
-    """The inputs of the levels. Tokens are per round, costs in target steps."""
+    """Values that give the levels. Tokens are per round, costs in target steps."""
 
     gamma: int
     greedy: bool
@@ -183,7 +183,7 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
 def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
     """Return the mean odds at each position.
 
-    Discarded candidates also count: their odds are valid given the candidates before them.
+    Discarded candidates also count: their odds hold if the candidates before them are accepted.
     """
     places = (
         [entry.candidates[place].odds for entry in whole if place < entry.num_drafted]
@@ -263,7 +263,7 @@ def _clustering_sentence(causes: _Causes) -> str:
     if causes.greedy and _signed(noise) == _signed(0.0):
         noise_part = "sampling noise by 0.00, as temperature 0 has no draws"
     return (
-        f"Clustering of acceptances changes that by {_signed(clustering)} tokens, and "
+        f"Clustering of acceptances changes this number by {_signed(clustering)} tokens, and "
         f"{noise_part}: a round gave {TOKENS.shown(causes.tau)}."
     )
 
@@ -281,7 +281,8 @@ def _first_step_sentence(causes: _Causes) -> str:
         fed = f"it is fed {TOKENS.shown(1 + causes.fed_more)} tokens on average"
     return (
         f"The first draft step of a round takes {COST.shown(causes.first)} target steps, a later "
-        f"one {COST.shown(causes.later)}: the first follows a target pass, and {fed}."
+        f"one {COST.shown(causes.later)}: the first follows a target pass, which "
+        f"fills the caches, and {fed}."
     )
 
 

@@ -31,7 +31,7 @@ class SetAsideError(Exception):
 class Job(StoppableWork):
     """A background job; ``name`` is its type, ``label`` its title on pages.
 
-    ``gives_way``: whether waiting jobs go first, even those that were started later.
+    ``gives_way``: whether other waiting jobs go first, even those that were started later.
     """
 
     gives_way = False
@@ -126,12 +126,12 @@ class MakerJob(Job):
 
     @property
     def seconds_each(self) -> float | None:
-        """Return the seconds of the median run; None before the first run."""
+        """Return the median seconds of the finished runs; None before the first has finished."""
         return statistics.median(self._seconds) if self._seconds else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the estimated seconds left; None before the first run."""
+        """Return the estimated seconds left; None before the first run has finished."""
         done, planned = self.progress
         return None if self.seconds_each is None else self.seconds_each * (planned - done)
 

@@ -2,7 +2,8 @@
 
 A profile holds the odds (acceptance probability of each token) along texts that the target
 generated for other prompts. The expected rounds along these texts are computed exactly for any
-gamma, without assuming equal odds. A forecast never uses the run that it predicts.
+gamma, without assuming that all tokens have the same odds. A forecast never uses the run that it
+predicts.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
 def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
     """Return the profile measured here, or else the shipped profile, or None.
 
-    A shipped profile is valid everywhere, because acceptance does not depend on the machine.
+    A shipped profile is valid on every machine, because acceptance does not depend on the machine.
     """
     key = profile_key(pair, config, kind)
     return load_value(_KIND, key, Profile) or _shipped_profiles().get(key)
@@ -113,7 +114,7 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
 
 
 def measure_for_shipping(pair: Pair) -> Shipped:
-    """Measure acceptance on every kind of preset, greedy and at the default temperature."""
+    """Measure acceptance on every kind of preset, at temperature 0 and at the default one."""
     usual = RunConfig()
     configs = (usual, dataclasses.replace(usual, temperature=0.0))
     kinds = dict.fromkeys(preset.kind for preset in read_presets())
@@ -166,7 +167,7 @@ class _Rounds:
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
     """Return the expected rounds along the profile's texts whose prompt is not ``prompt``.
 
-    None if these texts do not predict the run.
+    None if all these texts are too short, or if acceptance on them cannot predict the run.
     """
     if profile is None or not _is_predictable(config):
         return None
@@ -188,9 +189,10 @@ def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) ->
 def _error_of_text(
     texts: Sequence[Sequence[float]], walks: Sequence[Walk], tau: float, config: RunConfig
 ) -> float | None:
-    """Return half the 95 % prediction interval of log τ on another text; None for a single text.
+    """Return half the width of the 95 % prediction interval of log τ on another text.
 
-    The spread between texts and the draws along the new text both contribute.
+    The spread between texts and the draws along the new text both contribute. None if there is only
+    one text.
     """
     count = len(walks)
     if count < 2:
@@ -211,7 +213,7 @@ def _is_predictable(config: RunConfig) -> bool:
 
 
 def can_be_forecast(record: Trace) -> bool:
-    """Return whether a profile would be enough to forecast this run."""
+    """Return whether the acceptance of this run could be predicted from a profile."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
     return known_kind and draft is not None and _is_predictable(config)

@@ -1,4 +1,4 @@
-"""Extra texts for suffix lookup, from stored runs or a file, besides the run's own text."""
+"""Load the texts that suffix lookup searches besides the run's own: stored runs or a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A cache of loaded pairs, and the memory that a run takes.
 
-A pair fits if the free memory of its device is at least 1.3 times its weights plus a gigabyte. To
+A pair fits if the free memory of its device is at least a gigabyte plus 1.3 times its weights. To
 make room, the least recently used pair is evicted first. If the free memory is unknown, the
 cache holds only one pair. A pair whose files have changed is loaded again.
 """
@@ -111,8 +111,8 @@ def free_memory(spec: PairSpec) -> int | None:
 class RunMemory:
     """Measures the bytes that a run takes; create it before the run begins.
 
-    Counts the weights of the models that the run needs (shared tensors once). On a GPU, it adds the
-    peak allocation during the run minus the allocation before the run.
+    Counts the weights of the models that the run needs (shared tensors once). On a GPU, the peak
+    allocation during the run, minus the allocation before the run, is added.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:

@@ -132,7 +132,7 @@ class MeasuredRun(Iterator[Round]):
         self._pair.last_read = self._read or self._run.read_text() or self._pair.last_read
 
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
-        """Score the text, and add the run's step costs to the stored ones; no-op after a stop.
+        """Score the text, and add the run's step costs to the stored ones; do nothing after a stop.
 
         Without any step costs, a table is measured if ``costs`` is set. If a table was measured
         just before the run, a notice compares the run's own costs with that table.
@@ -152,7 +152,8 @@ class MeasuredRun(Iterator[Round]):
     def _scored(self) -> tuple[float, ...]:
         """Return the odds at each token.
 
-        Empty without a draft model, or if the text is not an exact sample of the target.
+        Empty without a draft model, for forks, trees and several drafts, and under rules other than
+        lossless.
         """
         config = self._config
         exact = config.by_odds and not config.forks
@@ -188,7 +189,7 @@ class MeasuredRun(Iterator[Round]):
     def _costs_to_decide_by(
         self, prompt_length: int, on_progress: ProgressCallback | None
     ) -> DraftingCosts | None:
-        """Return the step costs at mid-text if the run stops drafting by cost, else None."""
+        """Return the step costs at mid-text if the run decides by them when to stop drafting."""
         config = self._config
         if config.until.stopping.name != "cost":
             return None
@@ -199,7 +200,10 @@ class MeasuredRun(Iterator[Round]):
         return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
-        """Return the bytes of all used tokens or, before the first round, of the vocabulary."""
+        """Return the bytes of used tokens that are not whole characters.
+
+        Before the first round, return those of the whole vocabulary.
+        """
         table = self._pair.token_table
         if not self._rounds:
             return table.split(range(len(table.texts)))
@@ -237,9 +241,9 @@ def measured_run(
     """Start a measured run.
 
     Args:
-        kind: Name of the prompt's kind, given by the user. Forecasts need the kind of a preset.
+        kind: The user's name for the kind of prompt; forecasts use the kind of a preset instead.
         fresh_costs: Measure step costs now, even if some are stored.
-        budget: Seconds for timing the target alone; ``timing_seconds()`` if None.
+        budget: Seconds for timing the target alone and the run; ``timing_seconds()`` if None.
         on_progress: Receives the progress of measuring step costs.
     """
     return MeasuredRun(

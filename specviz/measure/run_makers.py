@@ -1,8 +1,8 @@
 """Run orders, finished runs, and the maker that makes runs in this process.
 
-Plans pass their runs to a maker and wait. A plan does not know whether the maker works in this
-process, in the dashboard's worker or on a cluster. Makers also carry out studies: measurements on a
-pair that are not runs, such as scoring a text.
+Plans pass run orders to a maker and wait for the runs. A plan does not know whether the maker
+works in this process, in the dashboard's worker or on a cluster. Makers also carry out studies:
+measurements on a pair that are not runs, such as scoring a text.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class SharedStudy(Study, Protocol):
     def shares(self) -> tuple[Study, ...]:
         """Return the parts as studies, whose concatenated values are the values of this study.
 
-        The first part may measure times, so it runs alone.
+        The first part runs alone, because it may measure times.
         """
         ...
 
 
 @runtime_checkable
 class SavingStudy(Study, Protocol):
-    """A study that saves its progress when it is closed, so it is stopped between two values."""
+    """A study that saves its progress when it is closed, which happens only between values."""
 
     @property
     def saves(self) -> bool: ...
@@ -107,7 +107,7 @@ class RunMaker(Activity, Protocol):
     """Makes runs one at a time; ``doing`` names work other than a run, such as loading a pair."""
 
     def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
-        """Check that the pair can continue the prompts; return the pair's current weights."""
+        """Check that the pair can continue the prompts, and which of its weights are present."""
         ...
 
     def make(self, order: RunOrder) -> MadeRun:

@@ -1,7 +1,8 @@
 """Time a finished run in slices: target alone (A) and run (B) along the same tokens, A B B A.
 
-A slice covers about 0.3 seconds of the text; a shorter text is repeated. Slices go through the text
-in order and start over at its end. A round cut short by the end of the text is not timed.
+A slice is a part of the text whose four passes take about 0.3 seconds together; a shorter text is
+repeated. Slices go through the text in order and start over at its end. A round cut short by the
+end of the text is not timed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds
 
 
 def timing_seconds() -> float:
-    """Return the seconds for timing a run: the environment variable ``BUDGET``, or else 20."""
+    """Return the seconds for timing a run, from the environment variable ``BUDGET``, or else 20."""
     setting = os.environ.get(BUDGET, "")
     try:
         return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS
@@ -52,7 +53,7 @@ def timing_seconds() -> float:
 def compared_seconds() -> float:
     """Return the seconds for timing each run of a comparison.
 
-    They are fewer than for a single run, because a comparison's interval is from several runs.
+    A run needs less time in a comparison, because the interval comes from several runs.
     """
     return min(COMPARED_TIMING_SECONDS, timing_seconds())
 
@@ -72,7 +73,7 @@ def timed_slices(
 
     Args:
         budget: Seconds for the whole timing.
-        costs: The costs by which the run stopped drafting, if it did so.
+        costs: The costs by which the run decided when to stop drafting, if it did.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 
@@ -133,7 +134,7 @@ class SliceTimer:
         )
 
     def _divide(self) -> None:
-        """Divide the text into equal slices, sized by the time of the first round in both lanes."""
+        """Divide the text into slices of equally many rounds, sized by timing the first round."""
         (round_times,) = self._replay.speculative(0, 1)
         step = math.fsum(self._replay.alone(0, 1)) + round_times.decode
         rounds = max(1, round(self._seconds / (2 * step)))
@@ -150,7 +151,11 @@ class SliceTimer:
 def phases_of(
     rounds: Sequence[Round], passes: Sequence[Sequence[RoundTimes]]
 ) -> tuple[PhaseTimes, ...]:
-    """Return the mean times of each kind of round over all passes."""
+    """Return the mean times of each kind of round over all passes.
+
+    Rounds of one kind have equally many candidates and equally many tokens in the first draft
+    step.
+    """
     kinds: dict[tuple[int, int], list[RoundTimes]] = {}
     for place, entry in enumerate(rounds):
         found = kinds.setdefault((entry.num_drafted, entry.draft_catch_up), [])
@@ -172,7 +177,7 @@ def phases_of(
 def undisturbed(*, collect: bool = True) -> Iterator[None]:
     """Disable garbage collection in the context; with ``collect``, first collect young objects.
 
-    A full collection takes 0.25 seconds once torch and transformers are imported.
+    A full collection would take 0.25 seconds once torch and transformers are imported.
     """
     was_on = gc.isenabled()
     if collect:

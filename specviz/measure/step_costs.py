@@ -1,4 +1,4 @@
-"""The source of step costs, stored by pair, bodies, device, threads and kind of sampling.
+"""Measure, store and combine step costs, by pair, bodies, device, threads and sampling.
 
 A body is a simulated size of a model. Every timed run adds the costs of its phases. The costs for
 another run are fitted to those of earlier runs; a table that was measured directly supplies the
@@ -48,7 +48,7 @@ class TimedRuns:
 
 
 def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepCosts | None:
-    """Return the costs that earlier runs and a measured table give; None without either.
+    """Return the costs from earlier runs and a measured table; None if there is neither.
 
     Args:
         whole: Return None without a table, because only a table covers every number of tokens.
@@ -177,7 +177,7 @@ def _reads(pair: Pair, config: RunConfig) -> tuple[PassBytes | None, PassBytes |
 def mend_step_costs(
     pair: Pair, config: RunConfig, tries: Counter[str], on_progress: ProgressCallback | None = None
 ) -> None:
-    """Measure a missing or noisy table again and store the better one.
+    """Measure a table that is missing, noisy or sparse, and keep the better of old and new.
 
     ``tries`` counts the attempts by key and is updated in place. Attempts are limited, because some
     machines are always busy.
@@ -232,7 +232,7 @@ def _stepwise(pair: Pair, config: RunConfig) -> bool:
 def _shape(config: RunConfig) -> Iterator[str]:
     """Yield the key parts for the shape of the draft.
 
-    Yields nothing for one chain from a draft model: keys of older versions have no such part.
+    Yields nothing for one chain from a draft model, because keys of older versions lack this part.
     """
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
@@ -247,7 +247,7 @@ def _shape(config: RunConfig) -> Iterator[str]:
 def _bodies(models: PairInfo) -> Iterator[str]:
     """Yield the key parts for the models' bodies.
 
-    Yields nothing for models without a body: keys of older versions have no such part.
+    Yields nothing for models without a body, because keys of older versions lack this part.
     """
     for role, model in (("target", models.target), ("draft", models.draft)):
         if model is not None and model.body is not None:

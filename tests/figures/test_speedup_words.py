@@ -106,7 +106,7 @@ def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [
-        ((0.01, 2255.58), "Whether it is faster than the target alone is unknown"),
+        ((0.01, 2255.58), "Whether the run is faster than the target alone is unknown"),
         ((1.5, 8.0), "Faster than the target alone, by an unknown factor"),
         ((0.1, 0.7), "Slower than the target alone, by an unknown factor"),
     ],

@@ -187,7 +187,7 @@ def test_rejects_a_negative_extrapolated_time() -> None:
     passes = Passes(target=[[0.01] * 65], speculative=[[0.2]])
     config = RunConfig(gamma=64)
     trace = by_hand(rounds, config=config, step_costs=falling, baseline=passes)
-    assert "negative time" in (why_no_waterfall(trace, metrics(trace)) or "")
+    assert "negative verification time" in (why_no_waterfall(trace, metrics(trace)) or "")
 
 
 def test_a_table_with_one_row_of_draft_steps() -> None:
