@@ -1,4 +1,4 @@
-"""The run maker that uses a cluster."""
+"""The run maker that makes runs on the devices of a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClusterMaker(StoppableWork):
 
     Args:
         address: As returned by ``cluster_address``.
-        timed: Whether times are compared. If so, a node runs one device on its CPU, not several.
+        timed: Whether times are compared. If so, a node whose CPU is used has only one device.
         threads: Cores per device, by default 1.
         device: The ``--device`` of the pairs.
         budget: Seconds for the timing of a run.
@@ -104,7 +104,7 @@ class ClusterMaker(StoppableWork):
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """Share the study among all devices; yield its values in the study's order."""
+        """Run a study with its parts on several devices at once; yield its values in order."""
         if all(call.spec != spec for call in self._checks):
             self.check(spec, (), chat=False)
         first, *others = study.shares() if isinstance(study, SharedStudy) else (study,)
@@ -140,7 +140,7 @@ class ClusterMaker(StoppableWork):
         return self._pool
 
     def _accept(self, admitted: Admitted) -> None:
-        """Reject a late device with other weights or versions, or on a new kind of machine."""
+        """Raise if a late device has other weights or versions, or is a new kind of machine."""
         for known, check in zip(self._checks.values(), admitted.checks, strict=False):
             _require_same(check, known, f"{admitted.info.host} and the others")
             kinds = {_kind(each) for each in _environments(known)}
@@ -159,7 +159,7 @@ class ClusterMaker(StoppableWork):
 
 
 def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield the values in the order of their indices; keep early ones until their turn."""
+    """Yield the values in the order of their indices; a value that is early waits for its turn."""
     arrived, due = dict[int, Any](), 0
     for place, value in found:
         arrived[place] = value
@@ -171,7 +171,8 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
     """Merge the checks of all devices into one.
 
-    The result describes the first device; ``present.others`` holds the other kinds of machine.
+    The result is the check of the first device, with the least free memory of all devices.
+    ``present.others`` holds the other kinds of machine.
     """
     first = checks[0]
     kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}

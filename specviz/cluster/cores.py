@@ -1,8 +1,8 @@
 """Exclusive CPU cores for a process, on Linux.
 
-Ray counts cores but pins no threads. A device process locks its cores, so that device processes of
-all clusters on the machine use different cores, and pins its threads to them. The kernel releases
-the locks when the process ends.
+Ray counts cores but does not pin threads to them. So each device process locks its cores and pins
+its threads to these cores. The locks hold for all clusters on the machine, so that no two device
+processes use the same core. The kernel releases the locks when the process ends.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def machine() -> str:
 
 
 def _lock(core: int) -> socket.socket | None:
-    """Bind the core's abstract socket name, a machine-wide lock; None if it is taken."""
+    """Lock a core for the whole machine by binding a socket name; return None if it is taken."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0specviz core {core}")

@@ -1,6 +1,6 @@
 """A device of the cluster: a process with a GPU or some cores that keeps pairs loaded.
 
-The pool calls methods of the device, which run on its node, one at a time. The methods return a
+The pool calls methods of the device. They run on the device's node, one at a time, and return a
 ``SpecvizError`` instead of raising it, because Ray would wrap a raised exception.
 """
 
@@ -25,9 +25,9 @@ _PLACE = 8  # hexadecimal digits of a device's id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The resources of each device, and how the device makes runs.
+    """The resources that each device needs, and how it makes runs.
 
-    If ``timed``, runs are timed, so a node runs only one device on its CPU.
+    If ``timed``, times are compared, so a node whose CPU is used has only one device.
     """
 
     cores: int
@@ -58,7 +58,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """An admitted device, and its checks of the pairs known so far."""
+    """A device that is ready for calls, and its checks of all pairs that were checked before."""
 
     info: DeviceInfo
     checks: tuple[PairCheck, ...]
@@ -116,7 +116,7 @@ class Device:
         return replace(made, trace=replace(made.trace, environment=environment))
 
     def _require_cores(self, environments: Sequence[Environment]) -> None:
-        """Raise unless the runs used these cores only, with at most as many threads."""
+        """Raise unless the runs used only this device's cores, with no more threads than cores."""
         cores = len(self._cores.numbers)
         most = max((each.threads for each in environments if each.device == "cpu"), default=1)
         if not self._cores.hold or most > cores:

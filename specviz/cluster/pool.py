@@ -48,7 +48,8 @@ class Call:
 class DevicePool:
     """The devices of a cluster, and the calls queued at them.
 
-    ``check_stop`` raises an error to stop; ``accept`` raises an error to reject a device.
+    ``check_stop`` raises an error if the work must stop. ``accept`` raises an error if a device
+    must not be used.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class DevicePool:
                 raise self._no_device()
 
     def check(self, call: CheckCall) -> tuple[tuple[DeviceInfo, PairCheck], ...]:
-        """Check a pair on every device; devices that join later repeat the check."""
+        """Check a pair on every device; devices that join later make the same check."""
         pending = {
             each.handle.check.remote(call): each for each in self._members if each.info is not None
         }
@@ -109,7 +110,7 @@ class DevicePool:
         return tuple(found)
 
     def results(self, calls: Sequence[Call]) -> Iterator[tuple[int, Any]]:
-        """Yield the index and value of each call as it finishes; raise a failed call's error."""
+        """Yield the index and value of each finished call; if a call failed, raise its error."""
         waiting, busy = deque(range(len(calls))), dict[Any, tuple[Member, int]]()
         deaths = Counter[int]()
         try:
@@ -166,7 +167,7 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Set how many devices fit the node's memory; timed runs and GPUs have other limits."""
+        """Set how many CPU devices fit into the node's memory, unless runs are timed."""
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)
@@ -249,7 +250,7 @@ class DevicePool:
         return [each for each in ready if each in pending]
 
     def _value(self, ref: Any, member: Member) -> Any:
-        """Return a call's value, or None if the device died; raise the call's error."""
+        """Return a call's value; None if the device died. If the call failed, raise its error."""
         errors = self._ray.exceptions
         try:
             value = self._ray.get(ref)
@@ -298,7 +299,7 @@ class DevicePool:
 
 
 def memory_of(check: PairCheck) -> int:
-    """Return the bytes that a device needs for the pair."""
+    """Return the bytes of memory that a device needs to run the pair."""
     return memory_margin(check.memory_needed)
 
 

@@ -1,10 +1,11 @@
 """Compare lanes on the same prompts: a plan, its runs, their figures and a verdict.
 
 Speeds are compared as paired log-ratios, so that effects of a prompt or seed on all lanes cancel
-out. If all lanes have the same target, the speed is the speedup: it is timed beside the target, so
-drift of the machine between runs does not matter. Otherwise the speed is in tokens per second.
-Intervals are Student's t. For several prompts, they are over prompts, each with the mean of its
-repeats; for a single prompt, over its repeats. For one run, the interval covers the timing.
+out. If all lanes have the same target, a lane's speed is its speedup. Each run also times the
+target alone, so it does not matter if the machine is slower in one run than in another. If targets
+differ, the speed is in tokens per second. Intervals are Student's t. With several prompts, the
+sample has one value per prompt, the mean of its repeats; with a single prompt, one value per
+repeat. For one run, the interval covers the timing.
 """
 
 from specviz.comparison.lane_results import (

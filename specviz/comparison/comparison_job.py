@@ -27,9 +27,9 @@ class ComparisonJob(MakerJob):
 
     Pairs and prompts are checked first. Pairs that do not fit into memory together run one after
     the other, in blocks. Stored runs of the same plan, made with the same models on the same
-    machine, are reused, so an interrupted comparison continues where it stopped. With
-    ``must_keep``, the job fails if a run cannot be stored; without it, the job continues and
-    ``unkept`` is the error.
+    machine, are reused, so an interrupted comparison continues where it stopped. If a run cannot
+    be stored, the job fails with ``must_keep``; without it, the job continues and ``unkept`` is the
+    error.
     """
 
     def __init__(

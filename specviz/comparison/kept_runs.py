@@ -22,7 +22,7 @@ from specviz.store.saving import summary_of
 Reuse = Literal["any", "unfinished", "restarted", "none"]
 """When to continue the newest generation.
 
-"any": always. "unfinished": if runs are missing. "restarted": if runs are missing, but never
+"any": always. "unfinished": if runs are missing. "restarted": if runs are missing and it is not
 generation 1, so that a restart leaves the first runs unchanged. "none": never.
 """
 
@@ -30,10 +30,12 @@ Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 
 class KeptRuns:
-    """Stored runs of a plan. Call ``open_next`` while ``opening``; then ``keep`` adds runs.
+    """Stored runs of a plan.
 
-    ``present`` has the current weights and machine of each pair. ``changed`` is set if stored runs
-    were skipped because of other models, another machine or other versions.
+    Call ``open_next`` while ``opening`` is true, which opens the runs stored earlier. Then add new
+    runs with ``keep_together``. ``present`` has the current weights and machine of each pair.
+    ``changed`` is set if stored runs were skipped, because their models, machine or versions differ
+    from the current ones.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class KeptRuns:
     def open_next(self) -> None:
         """Open the next stored run.
 
-        A run that was stopped or cannot be opened is skipped, so that it is made again. If the
+        A run that was stopped or cannot be opened is skipped; it will be made again. If the
         models or the machine of the run differ from the current ones, a new generation begins.
         """
         job, run_id = self._waiting.popleft()
@@ -143,9 +145,10 @@ class KeptRuns:
         )
 
     def _fits(self, run: LaneRun) -> bool:
-        """Return whether the run matches the first run of its lane, which is recorded if it is new.
+        """Return whether the run has the models and the machine of the first run of its lane.
 
-        The models must be the same. The machine must be the same or belong to the same cluster.
+        Any machine of the same cluster also counts as the same. The first run of a lane always
+        fits; its models and machine are stored for later calls.
         """
         pair, machine = run.trace.pair, _machine(run.trace.environment)
         first = self._made_with.setdefault(run.job.lane, (pair, machine))
@@ -160,7 +163,7 @@ def _machines(now: Presence) -> set[Machine]:
 
 
 def _machine(environment: Environment) -> Machine:
-    """Return the key of a machine, without the thread count, which may change with each load."""
+    """Return what identifies a machine; not the thread count, which each load may choose anew."""
     each = environment
     versions = tuple(sorted(each.versions.items()))
     return each.device, each.device_name, each.cpu, each.dtype, versions

@@ -39,7 +39,7 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
     Args:
         words: The settings of each lane as text.
         apart: The indices of the settings in which lanes differ.
-        own: The settings of this lane.
+        own: The settings of this lane as text.
     """
     if not apart:
         return own[0]

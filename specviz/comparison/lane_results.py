@@ -36,8 +36,9 @@ class LaneResult:
 
     A figure is None if no run has it. Rates, c, v, ``ttft_ms`` and ``wasted_share`` are also None
     if several kinds of machine made the runs, or if several runs were made at once. ``alpha`` and
-    ``expected`` are means with intervals; ``speedup_ratio`` is the speedup over the target alone,
-    from log-ratios, with its interval. ``environments`` has no duplicates.
+    ``expected`` are the observed and the expected acceptance as means with intervals, not medians.
+    ``speedup_ratio`` is the mean speedup over the target alone with its interval, computed from
+    log-ratios. ``environments`` has no duplicates.
     """
 
     label: str
@@ -84,7 +85,7 @@ _OF_A_MACHINE = frozenset(
 
 
 def is_whole(plan: Plan, trace: Trace) -> bool:
-    """Return whether a stored run was not stopped and has the baseline that the plan needs."""
+    """Return whether a stored run is complete: not stopped, and with the plan's baseline."""
     has_baseline = trace.baseline is not None or not plan.baseline or not trace.rounds
     return trace.finish != "stopped" and has_baseline
 
@@ -146,7 +147,7 @@ def values(
     figure: Callable[[Metrics], float | None],
     kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """Return a figure by prompt and repeat and, with ``kind``, by kind of machine."""
+    """Return a figure of each run, by prompt, repeat and, if ``kind`` is given, kind of machine."""
     found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
@@ -182,10 +183,11 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 
 
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
-    """Return each lane's log speeds by prompt and repeat; empty if runs were made at once.
+    """Return each lane's log speeds by prompt and repeat.
 
-    The speed is the speedup if all runs were timed beside one target, on one machine of each kind.
-    Otherwise the speed is the number of tokens per second.
+    The speed is the speedup if every run was timed beside the target alone, and if all runs have
+    the same target and, on each kind of machine, the same device, dtype and threads. Otherwise the
+    speed is the number of tokens per second. The result is empty if several runs were made at once.
     """
     runs = [run for own in by_lane for run in own]
     if several_at_once(runs):

@@ -23,5 +23,5 @@ class LaneRun:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Return the figures without intervals, which are slow; ``resampled`` adds them."""
+        """Return the figures without intervals, which take long; ``resampled`` adds intervals."""
         return metrics(self.trace, intervals=False)

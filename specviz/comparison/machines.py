@@ -1,9 +1,9 @@
 """The machines that made the runs of a comparison, and which figures may be pooled across them.
 
-Times of different kinds of machine are never pooled; ratios of two times in one run are. Ratios of
-two lanes on the same prompt and repeat are pooled if one kind of machine made both runs.
-Distributed runs that do not time the target alone are made several at once, so the times of such
-runs are not compared.
+Times of different kinds of machine are never pooled. Ratios of two times in one run are pooled,
+because one machine measured both. Ratios of two lanes on the same prompt and repeat are pooled if
+one kind of machine made both runs. Distributed runs that do not time the target alone are made
+several at once, so the times of such runs are not compared.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
 def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]:
     """Return a function that returns the kind of machine that made a run.
 
-    The function returns None if no lane mixes kinds of machine.
+    If the runs of each lane were made on one kind of machine, the function returns None.
     """
     if not are_mixed(runs):
         return lambda _run: None
@@ -70,7 +70,7 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Return whether some of these runs were distributed without timing, so several ran at once."""
+    """Return whether any run was distributed without timing; such runs are made several at once."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 

@@ -1,7 +1,7 @@
 """What to measure: lanes, prompts and repeats, and the order of their runs.
 
-A lane is a pair with settings; repeat r uses the lanes' seed plus r. A comparison has two to four
-lanes. The library identifies a plan by its key. Nothing here runs anything; see ``plan_runner``.
+A lane is a pair with settings. All lanes share a seed; repeat r uses this seed plus r. A comparison
+has two to four lanes. The library identifies a plan by its key. ``plan_runner`` runs a plan.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class PlannedRun:
 class Plan:
     """Lanes, prompts and repeats; with ``baseline`` every run also measures the target alone.
 
-    ``interleaved`` runs all lanes on a prompt before the next prompt, each time starting with
-    another lane. ``blocks`` finishes one pair before the next, for pairs that do not fit into
-    memory together.
+    In the order ``interleaved``, all lanes run on a prompt before the next prompt, each time
+    starting with another lane. In the order ``blocks``, all runs of one pair are made before the
+    next pair, because the pairs do not fit into memory together.
     """
 
     lanes: tuple[Lane, ...]
@@ -180,7 +180,10 @@ def check_compared(lanes: Sequence[Lane]) -> None:
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
-    """Return "blocks" unless all pairs fit into ``free`` bytes; ``needed``: bytes per pair."""
+    """Return "interleaved" if all pairs fit into ``free`` bytes together, else "blocks".
+
+    ``needed`` has the bytes of each pair.
+    """
     fits = free is not None and memory_margin(sum(needed)) <= free
     return "interleaved" if len(needed) == 1 or fits else "blocks"
 
@@ -318,7 +321,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return a value with numbers as written (1, not 1.0), so that the plan keeps its key."""
+    """Return a value with numbers as in the file (1, not 1.0), so that the plan keeps its key."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

@@ -44,7 +44,7 @@ def run_plan(
     Args:
         plan: The plan.
         make: Makes blocks; yields a block's index and the next finished runs of that block.
-        keep: Stores all runs of one yield together.
+        keep: Stores the runs that ``make`` yielded together, all or none.
         done: The keys of the runs to skip.
     """
     planned = blocks_of(plan, done)
@@ -66,7 +66,7 @@ def blocks_of(
     """Group the runs that are not done into blocks that are compared with each other.
 
     A block has all lanes of a prompt and repeat or, in "blocks" order, only the lanes of one pair.
-    A plan without the target alone compares no times, so each of its runs is a block of its own.
+    If the plan does not measure the target alone, no times are compared, and each run is a block.
     """
 
     def block(job: PlannedRun) -> object:

@@ -1,4 +1,4 @@
-"""A comparison as compressed JSON, for the example that Compare shows before its first one."""
+"""A comparison as compressed JSON: the example on the Compare page until one is made."""
 
 from __future__ import annotations
 

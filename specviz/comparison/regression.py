@@ -1,9 +1,10 @@
 """Check a comparison for regressions against a saved one.
 
 Speedups over the target alone are compared, because they transfer between machines better than
-rates do; rates are compared on request. A lane fails if the whole interval of new / saved is below
-the limit. Rates have no interval: a lane fails if new / saved itself is below the limit. Lanes are
-matched by label and must have the same settings, models and prompts.
+rates do; rates are compared on request. The ratio is new speedup / saved speedup. A lane fails if
+the whole interval of this ratio is below the limit. A ratio of rates has no interval, so the ratio
+itself is compared with the limit. Lanes are matched by label and must have the same settings,
+models and prompts.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return the factor by which the ratio is uncertain; None without both intervals.
+    """Return the factor by which the ratio is uncertain; None if a speedup has no interval.
 
     The interval of the ratio is [ratio / factor, ratio · factor].
     """
@@ -241,7 +242,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the names of differing settings; those missing in the file count as default."""
+    """Return the names of differing settings; a setting missing in the file counts as default."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

@@ -41,9 +41,9 @@ class KindResult:
 class Comparison:
     """The result of a comparison.
 
-    ``target`` has the figures of the target alone. If the lanes have different targets, it
-    describes the first lane's target, and the result of each lane has the rate of its own target
-    alone. ``kinds`` is empty unless prompts differ in kind.
+    ``target`` has the figures of the target alone. If the lanes have different targets, ``target``
+    describes only the first lane's target; the rate of each lane's own target is in the result of
+    the lane. ``kinds`` is empty unless prompts differ in kind.
     """
 
     plan: Plan

@@ -42,7 +42,7 @@ def rows_of(comparison: Comparison) -> tuple[Row, ...]:
 
 
 def has_one_target(comparison: Comparison) -> bool:
-    """Return whether all lanes have the same target, which one column can then show."""
+    """Return whether all lanes have the same target, so that one column can show it."""
     return comparison.verdict.same_question
 
 
@@ -63,9 +63,9 @@ def legend(comparison: Comparison) -> str:
     )
     text = (
         f"Speedup and α: mean {interval_words(means)}. Other figures: median, with the lowest and "
-        f"highest run. {BEST} marks the best value if its range overlaps no other range; for "
-        "speeds, it marks the fastest lane of the verdict. A speedup with a wide interval is shown "
-        "as the interval alone."
+        f"highest value of a run. {BEST} marks the best value if its range overlaps no other "
+        "range; for speeds, the mark shows the fastest lane of the verdict. A speedup with a wide "
+        "interval is shown as the interval alone."
     )
     return f"{text} {cost_warnings(comparison)}".rstrip()
 
@@ -113,7 +113,7 @@ def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
     """Return the figure as text; ``UNKNOWN`` if ``found`` is None.
 
     A Ratio is shown as its mean with the interval, a Spread as its median with the range of runs.
-    A speedup with a wide interval is shown as in a verdict: without the mean, or as too noisy.
+    A speedup with a wide interval is shown as in a verdict: only the interval, or "too noisy".
     """
     if found is None:
         return UNKNOWN

@@ -85,9 +85,9 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return the ratio with an interval from the timing of the two runs, else ``found``.
+    """Return the ratio of two runs with an interval that their timing gives.
 
-    This needs a single run of each lane, and the same target.
+    Returns ``found`` unless each lane has a single run and both lanes have the same target.
     """
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
@@ -151,9 +151,9 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 
 
 def _narrowing(lead: Ratio) -> str:
-    """Return advice to measure more prompts or repeats if there are few, else an empty text.
+    """Return advice to measure more prompts or repeats, or an empty text if there are enough.
 
-    With two prompts or repeats, Student's t gives a wide interval.
+    Student's t gives a wide interval for only two prompts or repeats.
     """
     what = "prompts" if lead.over == "prompts" else "repeats"
     few = lead.count < 3 or lead.over == "timing"
@@ -167,7 +167,7 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """Return the difference as a percentage or a factor; only the range if its interval is wide."""
+    """Return the difference as a percentage or a factor; if the interval is wide, only its ends."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):
@@ -237,7 +237,7 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
 def _same_target(results: Sequence[LaneResult]) -> bool:
     """Return whether all lanes have the same target.
 
-    Targets are compared by weights, or by name until every lane has a run.
+    Targets are compared by name and weights; before every lane has a run, only by name.
     """
     runs = [each.representative for each in results]
     known = [each.trace.pair.target for each in runs if each is not None]
@@ -255,7 +255,7 @@ def _same_distribution(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Return whether one machine made all runs or, if kinds are mixed, one of each kind."""
+    """Return whether one machine made all runs or, with several kinds, one machine of each kind."""
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results

@@ -1,8 +1,8 @@
 """Explain why one lane is faster than another, from acceptance and step costs.
 
-A round costs gamma c + v target steps and emits tau tokens. The sentence names what helps the
-faster lane and, after "though", what slows that lane. If acceptance and step costs do not
-explain the difference, the sentence says so.
+A round costs gamma c + v target steps and emits tau tokens. The explanation is a sentence that
+names what helps the faster lane and, after "though", what slows that lane. If acceptance and step
+costs do not explain the difference, the sentence says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SMALL = 0.02  # smaller parts of the log-ratio are not mentioned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Medians:
-    """A lane's medians; ``step``: seconds per target step, or 1 if the lanes share a target."""
+    """A lane's medians. ``step`` is the seconds per target step; 1 if the lanes share a target."""
 
     gamma: int
     alpha: float

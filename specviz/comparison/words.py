@@ -98,7 +98,7 @@ def _prompts(plan: Plan) -> str:
 
 
 def _temperature(plan: Plan) -> str:
-    """Return the temperature; empty if it differs between lanes, whose labels then show it."""
+    """Return the temperature; empty if it differs between lanes, because their labels show it."""
     found = {lane.config.temperature for lane in plan.lanes}
     return "" if len(found) > 1 else f"T {found.pop():g}"
 

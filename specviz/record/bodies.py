@@ -1,9 +1,9 @@
 """Bodies: sizes to which a model is enlarged without changing its output.
 
-The name of a body is ``none``, a well-known model whose shape it takes, or a number of parameters
-such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers. The vocabulary and
-the width of an attention head stay those of the model, so one name gives different sizes for
-different models.
+A body is named ``none``, or after a well-known model with the same shape, or by a number of
+parameters such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers. The
+vocabulary and the width of an attention head stay those of the model, so a body named after a model
+has a different number of parameters for each model that it enlarges.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyInfo:
-    """The body of a model in a run; ``own_parameters`` counts the model without its body."""
+    """The body of a model in a run. ``own_parameters`` is the model's size without the body."""
 
     name: str
     shape: Shape
@@ -161,7 +161,7 @@ def heads_of(shape: Shape, model: ModelShape) -> int:
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Return the number of parameters of the enlarged model: matrices and norms, no biases."""
+    """Return the number of parameters of the enlarged model, which has matrices and norms only."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width
@@ -179,7 +179,7 @@ def _parameters(text: str) -> int | None:
 
 @functools.lru_cache(maxsize=256)  # pages look up all offered sizes on every rerun
 def _shape_of_size(size: int, model: ModelShape) -> Shape:
-    """Return the shape that is nearest both to a size and to the usual proportions."""
+    """Return the shape with the best compromise between this size and the usual proportions."""
     found = min(
         _candidates(size, model), key=lambda each: _penalty(each, size, model), default=None
     )
@@ -204,7 +204,8 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
 def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
     """Return how far a shape is from the size and from the usual proportions.
 
-    Preferred widths are the model's width times 1, 4, 16, …: then the output is bit-exact.
+    Widths of 1, 4, 16, … times the model's width are preferred, because with these the output
+    stays the same to the last bit.
     """
     size_error = abs(math.log(parameters_of(shape, model) / size))
     proportion_error = abs(math.log(shape.layers * _WIDTH_PER_LAYER / shape.width))

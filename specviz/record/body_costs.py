@@ -71,7 +71,7 @@ def default_body(room: BodyRoom) -> str:
     """Return the largest named body for the target that is fast enough and leaves memory free.
 
     If no named body qualifies, return the largest fallback size that does. If no size qualifies or
-    the model cannot be enlarged, return ``none``.
+    the target cannot be enlarged, return ``none``.
     """
     named = dict(_affordable(room, tuple(NAMED_BODIES)))
     sizes = dict(_affordable(room, _FALLBACK_SIZES))

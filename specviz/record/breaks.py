@@ -67,17 +67,18 @@ _ALL = (
         does="After a rejection, the draft's cache keeps the rejected candidates.",
         symptom="acceptance",
         why="The draft reads tokens that are not in the text, so its candidates are worse. The "
-        "ratio still uses the distribution they were drawn from, so the output is exact.",
+        "ratio target/draft still uses the distribution that they were drawn from, so the output "
+        "is exact.",
     ),
     Break(
         name="draft-temperature",
-        does="Candidates are drawn at half the run's temperature, while the ratio and the residual "
-        "use the draft's distribution at the run's temperature.",
+        does="Candidates are drawn at half the run's temperature, while the ratio target/draft and "
+        "the residual use the draft's distribution at the run's temperature.",
         symptom="distribution",
-        why="The ratio must use the distribution that the candidate was drawn from. Then a draft "
-        "at another temperature is exact. Here likely candidates are too frequent and the ratio "
-        "does not correct this. Acceptance hardly changes, so it does not reveal the mistake. At "
-        "temperature 0 there is no difference.",
+        why="The ratio must use the distribution that the candidate was drawn from. Then the "
+        "output is exact at any temperature of the draft. Here likely candidates are too frequent "
+        "and the ratio does not correct this. Acceptance hardly changes, so it does not reveal "
+        "the mistake. At temperature 0 there is no difference.",
         distance=0.196,
     ),
     Break(

@@ -31,12 +31,12 @@ class Conversation:
 
     @property
     def unanswered(self) -> int | None:
-        """The index of the first assistant's message that is empty; None if there is none."""
+        """The index of the first empty assistant message; None if there is none."""
         places = (i for i, each in enumerate(self.before) if each.role == "assistant")
         return next((i for i in places if not self.before[i].content), None)
 
     def until(self, place: int) -> Conversation:
-        """Return the conversation that ends with the user's message before this answer."""
+        """Return the conversation up to the user's message before the answer at ``place``."""
         return Conversation(before=self.before[: place - 1], text=self.before[place - 1].content)
 
     def with_answer(self, place: int, answer: str) -> Conversation:

@@ -1,9 +1,9 @@
 """The draft methods, one entry each.
 
 Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here,
-and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``; heads need no
-case. By default, a pair uses the method for its kind of draft. A custom class is named
-``module:Class``; it comes from the command line or a file, never from a link.
+and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``; a new kind of head
+needs no case. By default, a pair uses the method for its kind of draft. A custom class is named
+``module:Class``. Only the command line or a file may name one, never a link.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DraftMethod:
 
     @property
     def needs_draft(self) -> bool:
-        """Whether the pair's draft model proposes."""
+        """Whether the method drafts with a separate draft model."""
         return self.drafts_with == MODEL
 
     @property
@@ -186,6 +186,6 @@ def first_method(draft: str) -> DraftMethod:
 
 
 def methods_for(draft: str) -> list[str]:
-    """Return the names of the methods that fit a pair, without those that take a number."""
+    """Return the names of the methods that fit a pair, except methods that take a number."""
     others = (each for each in _METHODS if not each.drafts_with and not each.takes_number)
     return list(dict.fromkeys(each.name for each in (first_method(draft), *others)))

@@ -24,8 +24,9 @@ _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)
 class Fork:
     """An overruled verdict on the candidate at a place of a round.
 
-    ``uniform`` replaces the draw from the seed. At temperature 0 under the lossless rule there is
-    no draw: ``instead`` replaces the target's likeliest token.
+    ``uniform`` is the draw that decides the new verdict, in place of the draw from the seed. At
+    temperature 0 under the lossless rule nothing is drawn; there, ``instead`` is the token that
+    counts as the target's likeliest one.
     """
 
     round: int
@@ -60,7 +61,7 @@ def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
 
 
 def possible_draw(uniform: float) -> float:
-    """Return the draw nearest to ``uniform`` that a seed can produce."""
+    """Return the value nearest to ``uniform`` that the random generator can return."""
     return min(_UNIFORM - 1, max(0, round(uniform * _UNIFORM))) / _UNIFORM
 
 
@@ -69,7 +70,7 @@ def forks_text(forks: Sequence[Fork]) -> str:
 
 
 def parse_forks(text: str) -> tuple[Fork, ...]:
-    """Parse the text of `forks_text`.
+    """Parse forks from the text that `forks_text` writes.
 
     Raises:
         ConfigError: The text is not a list of forks.

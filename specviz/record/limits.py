@@ -19,7 +19,7 @@ TEXT_BUDGET, MAX_TEXT_BUDGET = 30, 3600  # seconds for further texts of a prompt
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A closed range; both ends are whole numbers for integer settings."""
+    """A range with both ends included; for integer settings, both ends are whole numbers."""
 
     low: float
     high: float

@@ -64,7 +64,7 @@ class Quantity:
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """Return a value with its range, unless the range is unknown or rounds to the value."""
+        """Return a value and its range; only the value if the range is unknown or rounds to it."""
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):
@@ -72,7 +72,7 @@ class Quantity:
         return f"{self.shown(value)} ({self.span(low, high)})"
 
     def hover(self, place: str = "y") -> str:
-        """Return the Plotly format of the value at ``place`` for hover text."""
+        """Return the format of a Plotly variable, such as ``y``, in hover text."""
         if self.factor == 100:
             return f"%{{{place}:.{self.digits}%}}"
         assert self.factor == 1, "charts draw unscaled values"

@@ -91,10 +91,11 @@ class PairSpec:
     An invalid device, dtype, step or thread count raises ConfigError here, before any library is
     loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
     ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only
-    tokens that both models have. ``suffix_texts``: the source of further texts for suffix lookup,
-    ``LIBRARY`` or a text file; empty for none. Weights: ``auto`` keeps them as stored if kernels
-    can multiply with them, ``float`` dequantises them. ``head``: the draft method of ``draft`` if
-    that is a head. ``draft`` is ``OWN_MTP`` for the target's own MTP layers.
+    tokens that both models have. ``suffix_texts``: where suffix lookup finds further texts,
+    ``LIBRARY`` or a text file; empty for none. ``target_weights`` and ``draft_weights``: ``auto``
+    keeps the weights as stored if kernels can multiply with them, ``float`` dequantises them.
+    ``head``: the draft method of ``draft`` if ``draft`` is a head. ``draft`` is ``OWN_MTP`` if the
+    target's own MTP layers draft.
     """
 
     name: str | None = None
@@ -143,7 +144,7 @@ class PairSpec:
 
     @property
     def models(self) -> tuple[str | None, str | None]:
-        """Target and draft; equal for two specs that name the same models in different ways."""
+        """Target and draft; for an embedded pair its name, given or by default, and None."""
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
@@ -256,8 +257,8 @@ class ModelCheck:
 class Presence:
     """The hashes of a pair's weights, and the environment in which a run would be made.
 
-    A hash is None if the weights are missing here. ``others``: the environments of the other
-    machines, if several would share the runs.
+    A hash is None if the weights are not on this machine. ``others``: the environments of other
+    kinds of machine, if several machines share the runs.
     """
 
     target_sha256: str | None
@@ -268,7 +269,7 @@ class Presence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCheck:
-    """What configurations and tokenizers alone show about a pair, for example its size."""
+    """Facts about a pair that its configurations and tokenizers show without any weights."""
 
     target: ModelCheck
     draft: ModelCheck | None
@@ -281,7 +282,7 @@ class PairCheck:
 
     @property
     def size_ratio(self) -> float | None:
-        """The parameters of the target over those of the draft."""
+        """The number of parameters of the target / that of the draft."""
         if self.draft is None or not self.draft.parameters:
             return None
         return self.target.parameters / self.draft.parameters
@@ -311,9 +312,9 @@ def memory_margin(needed: int) -> int:
 def default_gamma(spec: PairSpec) -> int:
     """Return the number of candidates per round unless the user chooses one.
 
-    At its own size, the embedded pair is small enough for the processor's caches, and verifying
-    several tokens costs much more than one step. Forecasts and measurements there are best at 2.
-    The head of the chat model was trained on 3 positions.
+    It is 5 for most pairs. The embedded pair at its own size fits into the processor's caches, so
+    that verifying several tokens costs much more than one step; forecasts and measurements are
+    best with 2. The head of the chat model was trained to propose 3 tokens, so it proposes 3.
     """
     if spec.name == CHAT_HEAD:
         return _HEAD_GAMMA
@@ -339,7 +340,7 @@ def known_pairs() -> tuple[KnownPair, ...]:
 
 
 def spec_of(pair: PairInfo) -> PairSpec:
-    """Return the spec that loads the pair of a run."""
+    """Return the spec with which the pair of a run can be loaded again."""
     draft = pair.draft
     spec = PairSpec(
         target_body=_body(pair.target),

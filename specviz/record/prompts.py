@@ -2,7 +2,7 @@
 
 Acceptance depends on the kind of prompt, so each shipped prompt has a kind. Lanes are compared on a
 suite: shipped prompts, typed prompts or the user's JSONL file. Each line of a file has one of these
-formats, which its fields identify:
+formats. The names of its fields show which one:
 
 * ours: ``prompt``, and optionally ``kind``, which groups the results, and ``before``, the earlier
   messages of the conversation as a list of objects with ``role`` and ``content``. No other fields.
@@ -10,8 +10,8 @@ formats, which its fields identify:
   turn becomes an item; the target writes the answers to the turns before it.
 * HumanEval: ``task_id`` and ``prompt``, of the kind "code".
 
-The last two ignore further fields. A file with an invalid line is rejected with the number of that
-line. Texts of a file are never executed.
+The last two formats may have further fields, which are ignored. A file with an invalid line is
+rejected, and the error gives the number of that line. Texts of a file are never executed.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ class Rule:
 
     ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;
     *together*: one test of the whole block; *equal*: whether the target samples the same token;
-    *threshold*: the target's distribution alone. ``takes``: settings that this rule uses; they
-    have no effect under rules that do not list them.
+    *threshold*: the target's distribution alone. ``takes``: the settings, such as ``epsilon``,
+    that have an effect under this rule but not under every rule.
     """
 
     name: RuleName
@@ -34,7 +34,7 @@ class Rule:
 
     @property
     def one_by_one(self) -> bool:
-        """Return whether each candidate has a verdict of its own, so that α is defined."""
+        """Return whether each candidate is accepted or rejected by itself, so that α is defined."""
         return self.deciding != "together"
 
 
@@ -52,7 +52,7 @@ _RULES = (
         name="block",
         words="block verification",
         does="verifies all candidates of a round jointly; exact, and on average accepts at least "
-        "as many",
+        "as many as lossless",
         exact=True,
         deciding="together",
     ),

@@ -28,11 +28,12 @@ ResidualName = Literal["leftover", "target", "draft"]
 class RunConfig:
     """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
 
-    A round drafts ``num_drafts`` chains, a tree of shape ``branching``, whose depth replaces
-    ``gamma``, or a dynamic tree of depth ``gamma``. ``dynamic_tree``: its width (the nodes expanded
-    at each depth, and the most children of a node) and its largest number of candidates.
-    ``replacement``: parallel chains may begin with the same token; the children of a tree node
-    always differ.
+    A round drafts one of three: ``num_drafts`` chains of length ``gamma``; a tree of shape
+    ``branching``, whose depth replaces ``gamma``; or a dynamic tree of depth ``gamma``.
+    ``dynamic_tree`` holds the width of that tree and its largest number of candidates. The width is
+    the number of nodes expanded at each depth and the largest number of children of a node.
+    ``replacement``: whether parallel chains may begin with the same token. The children of a tree
+    node always differ.
     """
 
     gamma: int = 5
@@ -134,7 +135,7 @@ class RunConfig:
 
     @property
     def spare_rows(self) -> int:
-        """The cache rows that a round needs beyond its longest path."""
+        """How many more KV-cache rows a round fills than its longest path has tokens."""
         if not self.dynamic_tree:
             return self.most_candidates - self.depth
         # The draft also processes nodes that do not become candidates.
@@ -149,12 +150,12 @@ class RunConfig:
 
     @property
     def has_alpha(self) -> bool:
-        """Return whether each position has one candidate and one verdict, as α requires."""
+        """Return whether α is defined: each position has one candidate and one verdict."""
         return not self.without_alpha
 
     @property
     def fixed_length(self) -> bool:
-        """Return whether every round drafts equally many candidates if the length limit allows."""
+        """Return whether all rounds draft equally many candidates, except near the length limit."""
         fixed = self.draft_until == "count" and not self.dynamic_tree
         return fixed and self.draft_method.fills_rounds
 
@@ -166,7 +167,7 @@ class RunConfig:
 
     @property
     def formulas_hold(self) -> bool:
-        """Return whether each round is a chain of γ candidates, each accepted with its own odds."""
+        """Return whether rounds are chains of γ candidates with one acceptance probability each."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 
@@ -244,7 +245,7 @@ def refuse_own_drafter(config: RunConfig) -> None:
 
 
 def method_words(config: RunConfig) -> tuple[str, ...]:
-    """Return how a run's method differs from the default, as short labels."""
+    """Return short labels for the settings in which a run's method differs from the default."""
     labels = [] if config.rule == "lossless" else [config.judging.words]
     if config.branching:
         labels.append(f"tree {shape_text(config.branching)}")

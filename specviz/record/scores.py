@@ -1,8 +1,10 @@
 """Scores of a known text by both models: one value for each token.
 
 The odds of a token x are the probability that x was an accepted candidate, given that the target
-wrote the text: min(1, draft(x) / target(x)) in token-by-token verification, and different under
-other rules. The odds hold only for the temperature, top-k and top-p that the text was sampled with.
+wrote the text. In token-by-token verification they are min(1, draft(x) / target(x)), because x is
+an accepted candidate with probability min(draft(x), target(x)) and is emitted with probability
+target(x). Under other rules they differ. The odds hold only for the temperature, top-k and top-p
+that the text was sampled with.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ class TextScores:
 
     ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
     ``first_odds``: odds of a token that begins a round, if a round has several drafts.
-    ``sureness``: the draft's probability of the token (at temperature 0, the one at temperature 1);
-    empty if unknown. Entropies are in nats. ``matches``: the token is the draft's likeliest.
-    ``agrees``: both models have the same likeliest token. A token that top-k or top-p excludes has
-    odds 0. If only part of the distributions is known, overlaps lie within ``overlap_bounds``, and
-    ``overlaps`` and the entropies are empty.
+    ``sureness``: the draft's probability of the token, taken at temperature 1 if the text's
+    temperature is 0; empty if unknown. Entropies are in nats. ``matches``: the token is the draft's
+    likeliest. ``agrees``: both models have the same likeliest token. A token that top-k or
+    top-p excludes has odds 0. If only part of the distributions is known, overlaps lie within
+    ``overlap_bounds``, and ``overlaps`` and the entropies are empty.
     """
 
     odds: tuple[float, ...]
@@ -57,10 +59,10 @@ class TextScores:
     def as_written(self) -> TextScores:
         """Return the scores of a text that the target wrote, without impossible tokens.
 
-        A pass over the whole text sums in another order than single steps, so in low precision the
-        two may choose different tokens at a near tie. A token with target probability 0 gets the
-        smallest probability. The odds of that token become 1 if it is the draft's likeliest token,
-        else 0.
+        The scores come from one pass over the whole text. The pass sums in another order than the
+        single steps that wrote the text. In low precision, a token that won a near tie there can
+        therefore have target probability 0 here. Such a token gets the smallest positive
+        probability; its odds become 1 if it is the draft's likeliest token, else 0.
         """
         if self.impossible_at is None:
             return self
@@ -95,8 +97,8 @@ class ScoredText:
     """A text with its scores under one set of sampling parameters.
 
     ``ends``: the text ends with an end-of-text token, not at a limit. ``own``: the target wrote the
-    text with these parameters; odds along other texts do not apply to a run. ``scores`` is None if
-    no model drafts; ``copied`` is empty if a model drafts.
+    text with these parameters; only then do the odds along the text apply to a run. ``scores`` is
+    None if no model drafts; ``copied`` is empty if a model drafts.
     """
 
     prompt: Prompt

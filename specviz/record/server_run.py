@@ -42,7 +42,7 @@ GROUNDS: dict[Grounds, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What an engine can report. False means that no such report is known."""
+    """What an engine can report; False if it is not known to report it."""
 
     token_ids: bool = False
     rounds: bool = False  # accepted and drafted of every round, or values that imply them
@@ -86,7 +86,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRound:
-    """Tokens that arrived together. ``drafted`` and ``accepted`` are the engine's own numbers."""
+    """Tokens that arrived together. The engine itself reports ``drafted`` and ``accepted``."""
 
     index: int
     texts: tuple[str, ...]  # one per token; a single text if the engine does not split it
@@ -119,7 +119,7 @@ class TimedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerBlock:
-    """Answers to the same prompt in the order A B B A: alone, speculative twice, alone."""
+    """Four answers to one prompt, in this order: target alone, speculative twice, target alone."""
 
     alone: tuple[TimedAnswer, ...]
     speculative: tuple[TimedAnswer, ...]
@@ -208,7 +208,7 @@ class Counters:
 
 
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:
-    """Return accepted at i / accepted at i - 1 for every position i.
+    """Return α at every position i of a round: accepted at i / accepted at i - 1.
 
     At the first position the divisor is ``drafts``, the number of rounds with a draft.
     """

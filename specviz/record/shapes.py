@@ -2,7 +2,7 @@
 
 A shape lists the children per node, depth by depth: (1, 1, 1) is a chain of γ = 3, (M, 1, 1) are M
 parallel chains. As text, a shape is written ``3x2x1``. Nodes are numbered depth by depth, from 0.
-A dynamic tree has no shape; its text ``8x24`` contains its width and its number of candidates.
+A dynamic tree has no shape. It is written ``8x24``: its width and its number of candidates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def parse_shape(text: str) -> Shape:
-    """Parse the text of `shape_text`; empty text gives an empty shape.
+    """Parse a shape from the text that `shape_text` writes; empty text gives an empty shape.
 
     Raises:
         ConfigError: The text is not a tree.

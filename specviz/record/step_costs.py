@@ -18,8 +18,8 @@ class ShapeCosts:
     nodes. Errors are as in ``StepCosts``.
 
     ``dynamic``: the width and the number of candidates of a dynamic tree; ``shape`` then gives only
-    the depth. Such a tree differs from round to round; a measured table times the tree that the
-    draft proposes after the context of the measurement.
+    the depth. A dynamic tree differs from round to round. A measured table has the times of one
+    example: the tree that the draft proposes after the context of the measurement.
     """
 
     shape: tuple[int, ...]
@@ -32,9 +32,9 @@ class ShapeCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassBytes:
-    """The bytes that a pass reads, regardless of the number of its tokens.
+    """The bytes that a pass reads, which do not depend on how many tokens it processes.
 
-    A pass reads the weights once, and the keys and values of the whole context.
+    A pass reads the weights once, and the keys and values of the whole context once.
     """
 
     weights: int  # an input embedding not tied to the head counts as one row
@@ -49,10 +49,10 @@ Phase = Literal["draft", "verify", "other"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseCost:
-    """The mean cost of one phase of a run's rounds, in plain steps of the target.
+    """The mean cost of one phase over rounds of the same kind, in one-token steps of the target.
 
-    The rounds have equally many candidates and, for the draft phase, equally many tokens in the
-    first step.
+    Rounds of a kind have equally many candidates and, for the draft phase, equally many tokens in
+    the first draft step.
     """
 
     phase: Phase
@@ -78,13 +78,13 @@ class RunCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
-    """Seconds per step, by tokens fed and by context.
+    """Seconds per step, by the number of tokens fed and by the length of the context.
 
     ``draft[n - 1][i]`` is the first draft step of a round, fed n tokens (1 or 2) at
     ``contexts[i]``, while the processor's caches still hold the target's data. ``draft_next[i]`` is
-    a later step, fed one token. For early exit, these are steps of the target's first layers;
-    ``draft`` is empty if no model drafts. ``target[n - 1][i]`` is a target pass that is fed n
-    tokens (1 to 17): a plain step for one token, a verification for more.
+    a later draft step, fed one token. With early exit, the draft steps are steps of the target's
+    first layers; ``draft`` is empty if no model drafts. ``target[n - 1][i]`` is a target pass that
+    is fed n tokens (1 to 17): a step of plain decoding for one token, a verification for more.
     """
 
     contexts: tuple[int, ...]
@@ -129,7 +129,7 @@ class StepCosts:
         """Return the seconds of a draft phase.
 
         Args:
-            fed_more: How many tokens beyond the first the first step is fed, on average.
+            fed_more: The mean number of tokens of the first draft step, minus 1.
         """
         first = self.draft_step(context)
         if fed_more:
@@ -154,7 +154,7 @@ class StepCosts:
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
 
-        Beyond the table, extrapolate the line through its 9th and its last row.
+        For more tokens than the table has rows, extrapolate the line through its 9th and last row.
         """
         rows = len(self.target)
         if tokens <= rows:
@@ -165,7 +165,7 @@ class StepCosts:
 
 
 def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
-    """Interpolate linearly between points; return the end value beyond the ends."""
+    """Interpolate linearly between points; outside them, return the value of the nearest point."""
     if x <= xs[0]:
         return ys[0]
     for left, right, low, high in zip(xs, xs[1:], ys, ys[1:], strict=False):

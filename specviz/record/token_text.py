@@ -1,7 +1,7 @@
 """The text that each token adds, where a character may be split over several tokens.
 
-``pieces``, as in ``Trace.pieces``, has the bytes of tokens that are not whole characters. The last
-token of a split character adds the character; the earlier tokens add nothing.
+``pieces``, as in ``Trace.pieces``, has the bytes of tokens that are not whole characters. If a
+character is split, its last token adds the whole character; the earlier tokens add nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STRAY = re.compile("[\udc80-\udcff]+")
 
 
 def token_label(text: str) -> str:
-    """Return a token as a chip shows it: named if it is special, with visible blanks and breaks."""
+    """Return a token's label: its name if it is special, else its text with visible whitespace."""
     name = SPECIAL_TOKENS.get(text)
     return f"⟨{name}⟩" if name else text.replace(" ", "·").replace("\n", "⏎")
 
@@ -115,7 +115,7 @@ def _max_length(texts: Sequence[str], pending: Sequence[int]) -> int:
 
 
 def _give_to_last(found: list[str], pending: list[int], text: str) -> None:
-    """Set the last pending token's text to ``text``, the others' to "", and clear ``pending``."""
+    """Give ``text`` to the last pending token and "" to the others, then clear ``pending``."""
     for i in pending:
         found[i] = text if i == pending[-1] else ""
     pending.clear()

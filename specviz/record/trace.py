@@ -26,11 +26,11 @@ cut round         a round shortened by the end of the text, a stop string or a l
 
 Under rules that decide by odds, a candidate is accepted exactly if
 ``uniform * draft_prob < target_prob`` (the over-acceptance rule adds epsilon on the right), on the
-recorded values, in double precision. Uniforms are multiples of 2**-24, so the product is exact
-and a verdict can be replayed by hand. After rejected siblings, both probabilities come from the
-distributions that remain after these rejections. Block verification accepts up to the last
-candidate with ``uniform < coin``. If a token that the target samples decides the verdict, that
-token is stored as ``rival``: the candidate is accepted if it is the same token.
+recorded values, in double precision. Probabilities are float32 and uniforms multiples of 2**-24, so
+the product is exact and a verdict can be replayed by hand. After rejected siblings, both
+probabilities come from the distributions that remain. Block verification accepts all candidates up
+to the last one with ``uniform < coin``. If a rule compares candidates with a token that the target
+samples, ``rival`` is that token; a candidate equal to it is accepted.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """One model of the pair, identified so that a run can be repeated."""
+    """One model of the pair, with what is needed to load the same model again."""
 
     name: str
     family: str
@@ -238,8 +238,8 @@ class PairInfo:
 class Environment:
     """Where a run was measured.
 
-    ``place`` distinguishes the devices that share the runs of a plan, without naming them; empty if
-    one machine makes all runs.
+    If several devices share the runs of a plan, ``place`` is an anonymous id of the device; it is
+    empty if one machine makes all runs.
     """
 
     device: str
@@ -279,8 +279,9 @@ class Prefill:
 class Forecast:
     """A predicted speedup, from step costs and the acceptance on other texts of the same kind.
 
-    ``low`` and ``high`` are the 95 % prediction interval of the observed speedup. It covers the
-    spread between texts, the draws, the errors of the step costs, and the error of the timing.
+    ``low`` and ``high`` are the 95 % prediction interval of the observed speedup. The interval
+    covers the spread between texts, the randomness of the draws, the errors of the step costs, and
+    the error of the timing.
     """
 
     speedup: float
@@ -294,9 +295,9 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimes:
-    """Mean seconds of each phase, over the rounds of one kind in a slice.
+    """Mean seconds of each phase, over those rounds of a slice that are of the same kind.
 
-    Rounds of a kind have equally many candidates and equally many tokens in the first draft step.
+    Such rounds have equally many candidates and equally many tokens in the first draft step.
     """
 
     candidates: int
@@ -309,9 +310,10 @@ class PhaseTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """The seconds of each pass of both lanes along rounds ``first`` to ``last`` (exclusive).
+    """Seconds of the target alone and of speculative decoding along some rounds of the run.
 
-    The order is target alone, speculative, speculative, target alone.
+    The rounds are ``first`` to ``last`` (exclusive). The passes ran in the order target alone,
+    speculative, speculative, target alone.
     """
 
     first: int
@@ -332,7 +334,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The target alone and the run, timed along slices of the same tokens."""
+    """The times of the target alone and of speculative decoding along the same tokens, by slice."""
 
     slices: tuple[Slice, ...]
     prefill: float  # of the target alone
@@ -341,9 +343,9 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftingCosts:
-    """The costs by which ``draft_until=cost`` stops drafting, in target steps.
+    """The step costs from which ``draft_until=cost`` decides when to stop, in target steps.
 
-    ``verify[n - 1]`` is a verification of n tokens.
+    ``verify[n - 1]`` is the cost to verify n tokens.
     """
 
     draft_first: float

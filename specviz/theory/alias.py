@@ -13,14 +13,17 @@ Uniforms = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AliasTable:
-    """Distributions as ``size`` bins of equal width; a bin holds at most two tokens."""
+    """Distributions over ``size`` tokens, each split into ``size`` bins of equal width.
+
+    A bin holds at most two tokens.
+    """
 
     size: int
     share: Uniforms  # [num_distributions * size], the part of bin i that token i fills
     other: Indices  # [num_distributions * size], the token that fills the rest of the bin
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
-        """Draw one token from each of the distributions ``rows``, with one uniform per draw."""
+        """Draw one token from the distribution of each row in ``rows``; a draw uses one uniform."""
         place = rng.random(len(rows), dtype=np.float32)
         place *= self.size
         box = place.astype(np.intp)
@@ -33,7 +36,8 @@ class AliasTable:
 def alias_table(probs: NDArray[np.float64]) -> AliasTable:
     """Return the alias table of ``probs`` ``[num_distributions, size]``.
 
-    Each step of the construction fills the emptiest open bin up from the fullest bin.
+    The construction repeatedly takes the emptiest open bin, fills it with probability from the
+    fullest bin, and closes it.
     """
     size = probs.shape[-1]
     level = probs * size

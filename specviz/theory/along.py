@@ -1,13 +1,14 @@
 """Exact expected rounds along a known text (derived here, checked by enumeration).
 
-``odds`` holds min(1, draft / target) at every token of the text. Given the text, this is the
-probability that the token was an accepted candidate, if a candidate was drafted there; it does not
-depend on other verdicts. Along the text, the number of candidates accepted so far in the current
-round is therefore a Markov chain.
+``odds`` holds min(1, draft / target) at every token of the text. If a candidate was drafted at
+that position, this is the probability, given the text, that the candidate was accepted: the token
+is an accepted candidate with probability min(draft, target), and it is emitted with probability
+target. The result does not depend on other verdicts. So the number of candidates accepted so far in
+the current round is a Markov chain along the text.
 
 Other drafting methods have other odds. If the odds differ between a round's first candidate and
-later candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Odds of
-0 at a token also represent a round that drafts no candidate there.
+later candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Where
+a round drafts no candidate at a token, give odds of 0.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -
 
     Rounds cut by the end of the text are left out, as in the figures of a run. If a length limit
     ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If the
-    text ``ends`` with EOS, a round is cut only if the text's last token is one of its accepted
-    candidates.
+    text ``ends`` with EOS, a round is cut only if the text's last token is one of the round's
+    accepted candidates.
     """
     chances, most = _checked(odds, gammas)
     starts = _starts(chances, gammas, most)
@@ -103,7 +104,7 @@ def starts_along(odds: ArrayLike, gammas: Sequence[int]) -> Floats:
 
 
 def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
-    """Return the shares of rounds that accept at least 1, …, gamma candidates.
+    """Return the share of rounds that accept at least n candidates, for n = 1 .. gamma.
 
     Only rounds that begin with at least gamma + 1 tokens left are counted.
     """
@@ -116,9 +117,10 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
 
 
 def variance_along(odds: ArrayLike, gamma: int) -> float:
-    """Return the variance of a round's token count given its start, averaged over whole rounds.
+    """Return the variance of a round's token count that the random draws cause.
 
-    This is the variance from the draws alone; 0 if no whole round fits into the text.
+    It is the variance given the token at which the round begins, averaged over whole rounds; 0 if
+    no whole round fits into the text.
     """
     chances, most = _checked(odds, (gamma,))
     begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]

@@ -62,7 +62,7 @@ def expected_accepted(draft: Chances, target: Chances, gamma: int) -> float:
 
     All positions have the same two distributions and are independent. The exact mean is the
     sum of E[p_i], since P(at least i accepted | block) = p_i (Sun et al. 2024). The distribution of
-    p_i is computed position by position; equal values are merged.
+    p_i is computed position by position, and equal values of p_i are merged.
     """
     return sum(_terms(draft, target, gamma, clip=True))
 
@@ -103,16 +103,17 @@ def emitted_distribution(
 ) -> Emitted:
     """Return the exact distribution of the tokens that a round emits, by enumeration.
 
-    If the target continues the text, the whole text has the target's distribution: Leviathan et
-    al. 2023, appendix A.1; for blocks Sun et al. 2024.
+    The emitted texts differ in length. If each is continued by sampling from the target, the
+    results have the target's distribution: Leviathan et al. 2023, appendix A.1, for token
+    verification; Sun et al. 2024 for block verification.
 
     Args:
-        draft: The draft's next-token distribution after the given candidates.
-        target: The target's next-token distribution after the given candidates.
+        draft: Returns the draft's next-token distribution after some candidates.
+        target: Returns the target's next-token distribution after some candidates.
         gamma: The candidates per round.
         vocabulary: The number of tokens in the vocabulary.
         verifier: Token or block verification.
-        stops: Whether drafting ends after the given candidates.
+        stops: Returns whether drafting ends after some candidates.
         breaks: Whether to inject a bug: a block ends at the first test that fails.
 
     Returns:
@@ -174,7 +175,7 @@ def _outcomes(
     verifier: Verifier,
     breaks: bool,
 ) -> list[tuple[int, float, Distribution]]:
-    """Return (accepted candidates, probability, distribution of the next token) per outcome."""
+    """Return (number accepted, its probability, the next token's distribution) for each number."""
     if verifier == "block":
         weights = block_weights(block, draft, target)
         passing = [
@@ -226,8 +227,8 @@ def _next_distribution(
 ) -> Distribution:
     """Return the distribution of the token after ``place`` accepted candidates.
 
-    It is the target's distribution after the last candidate, else the normalised residual
-    max(0, weight * target - draft).
+    If all candidates were accepted, this is the target's distribution. Otherwise it is the
+    normalised residual max(0, weight * target - draft).
     """
     target_probs = as_distribution(target[place], "target")
     if place == len(draft):
@@ -240,7 +241,7 @@ def _next_distribution(
 def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[float]:
     """Return E[min(1, w_i)] for i = 1 .. gamma, where w_i = w_(i-1) * target / draft.
 
-    With ``clip``, w_i is also capped at 1 at every step: then it is the weight p_i.
+    With ``clip``, w_i is capped at 1 in every step, so that it equals the weight p_i.
     """
     assert gamma >= 0, gamma
     draft_probs, target_probs = distribution_pair(draft, target)
@@ -263,7 +264,7 @@ def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[f
 def _merged(
     values: NDArray[np.float64], shares: NDArray[np.float64]
 ) -> tuple[Distribution, Distribution]:
-    """Merge weights equal up to rounding into their mean, so that errors do not accumulate."""
+    """Merge weights that differ only by rounding: take their mean and add their probabilities."""
     order = np.argsort(values)
     values, shares = values[order], shares[order]
     fresh = np.diff(values, prepend=-1.0) > _SAME * values

@@ -1,7 +1,7 @@
 """A draft and a target as Markov chains over a few tokens, small enough for exact answers.
 
-The next token depends only on the previous token and its position in the text. Acceptance can
-then differ from token to token, and sums over all texts stay feasible.
+The distribution of a token depends only on the previous token and on the position in the text. So
+acceptance can differ from token to token, and yet sums over all texts can be computed exactly.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -
     publish its generator, so a seed gives similar Markov chains, not those of the paper.
 
     ``stickiness`` s makes acceptance cluster. The tokens are split into an easy half and a hard
-    half. Every row becomes a mixture: with probability s, the next token stays in the half of the
-    previous token. After easy tokens the draft is also moved by s towards the target.
+    half. Every row becomes a mixture: with probability s, the next token is in the half of the
+    previous token. In rows after an easy token, the draft also moves towards the target: its new
+    row is (1 - s) * draft + s * target.
     """
     _check_range("The seed", seed, 0, 2**32 - 1)
     _check_range("The number of tokens", size, 1, 1_000)

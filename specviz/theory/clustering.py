@@ -52,8 +52,8 @@ class StickyText:
 def tokens_per_round(text: StickyText, gamma: float) -> float:
     """Return the exact long-run tokens per round; ``gamma`` may be `math.inf`.
 
-    Averages over the state at a round's start, weighted by how often rounds start in it (derived
-    here; for infinite gamma, Yin et al. 2024, theorem 1).
+    Averages over the state at a round's start, weighted by how often rounds start in that state
+    (derived here; for infinite gamma, Yin et al. 2024, theorem 1).
     """
     if gamma == math.inf:
         # Rounds end only at rejections, and a token is rejected with probability 1 - mean.
@@ -66,7 +66,11 @@ def tokens_per_round(text: StickyText, gamma: float) -> float:
 
 
 def unmixed_tokens(text: StickyText, gamma: float) -> float:
-    """Return tokens per round for infinitely long stretches: a harmonic mean over the tokens."""
+    """Return tokens per round if stretches are so long that each round lies within one of them.
+
+    Easy and hard stretches then need 1 / `expected_tokens` rounds per token. The result is the
+    inverse of the mean over all tokens: a harmonic mean.
+    """
     return 1.0 / (
         text.easy_share / expected_tokens(text.easy, int(gamma))
         + (1.0 - text.easy_share) / expected_tokens(text.hard, int(gamma))
@@ -86,7 +90,7 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Return a round's mean tokens and P(state at the next start), by the state at its start."""
+    """Return, by the state at a round's start, its mean tokens and P(state at the next start)."""
     chances, changes = np.array([text.easy, text.hard]), text.changes
     alive = np.eye(
         2

@@ -49,7 +49,7 @@ def alpha_from_drafted(share: float, gamma: int) -> float:
 
 
 def wilson_interval(accepted: int, tested: int) -> tuple[float, float]:
-    """Return Wilson's 95 % score interval of accepted / tested for independent trials (1927)."""
+    """Return Wilson's (1927) 95 % score interval of accepted / tested for independent trials."""
     _check_counts(accepted, tested)
     share, weight = accepted / tested, _NORMAL_95**2 / tested
     middle = (share + weight / 2) / (1 + weight)
@@ -60,7 +60,7 @@ def wilson_interval(accepted: int, tested: int) -> tuple[float, float]:
 
 
 def hoeffding_half_width(tested: int) -> float:
-    """Return the half-width of Hoeffding's 95 % interval for independent trials (1963)."""
+    """Return the half-width of Hoeffding's (1963) 95 % interval for independent trials."""
     assert tested >= 1, tested
     return math.sqrt(math.log(2 / 0.05) / (2 * tested))
 

@@ -18,8 +18,8 @@ temperature 0 only this bet is active, because all other bets abstain where one 
 target's probability.
 
 The group of a position may depend on earlier verdicts if the rule verifies one token at a time.
-Given the verdict on a token, the token no longer has the target's distribution, so no bet on a
-token uses its own verdict.
+Given its own verdict, a token no longer has the target's distribution, so no bet on a token depends
+on the verdict on that token.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def likeliest(target: Floats, draft: Floats) -> Marks:
 
 
 def first_numbers(target: Floats, draft: Floats) -> Marks:
-    """Mark the lowest token ids, up to half of the target's probability in total."""
+    """Mark the lowest token ids, as long as their total target probability is at most half."""
     del draft
     return np.cumsum(target, axis=-1) <= 0.5
 
@@ -89,14 +89,14 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
-    """A bias towards some tokens: the smallest that is expected to have raised an alarm by now."""
+    """The smallest change of a set's probability that should have raised an alarm by now."""
 
     tokens: str  # the name of the set
     bias: float
 
 
 class EmittedDistributionTest:
-    """A sequential test; stores the wealth of all bets after the tokens observed so far."""
+    """A sequential test of emitted tokens; it keeps the wealth of each bet so far."""
 
     def __init__(self, level: float = 0.01) -> None:
         if not 0.0 < level < 1.0:
@@ -133,7 +133,7 @@ class EmittedDistributionTest:
         self._note_power(chances)
 
     def detectable(self) -> Detectable | None:
-        """Return the smallest detectable bias; None while no bias could have been detected."""
+        """Return the smallest bias that should have raised an alarm; None if there is none yet."""
         needed = math.log(len(self._wealth) / self.level) - self._drift
         with np.errstate(divide="ignore", invalid="ignore"):
             bias = np.abs(needed / self._slope)
@@ -151,7 +151,7 @@ class EmittedDistributionTest:
 
 
 def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats:
-    """Return the logs of the factors on the bets' wealth, [num_tokens, num_bets].
+    """Return the logarithms of the factors that multiply the bets' wealth: [num_tokens, num_bets].
 
     ``chances`` (target_t(A_t)) and ``hits`` (x_t is in A_t) are [num_tokens, num_sets].
     """

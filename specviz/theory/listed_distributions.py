@@ -1,10 +1,11 @@
 """Acceptance probabilities from servers that list only a distribution's likeliest tokens.
 
-The listed log-probabilities are at temperature 1 without filters. With these sampling parameters,
-the acceptance probability of a text's token (``odds``) is exact, because both log-probabilities of
-the token are known. With other parameters, it is exact if all tokens are listed or the filters keep
-only listed tokens; otherwise `score` raises TheoryError. The overlap, sum min(draft, target), is
-known within bounds if tokens are unlisted.
+The listed log-probabilities are at temperature 1 without filters. If the text was sampled with
+these parameters too, the acceptance probability of its tokens (``odds``) is exact, because servers
+also report the log-probability of the text's own token. With other parameters, the odds are exact
+if all tokens are listed or the filters keep only listed tokens; otherwise `score` raises
+TheoryError. If some tokens are unlisted, the overlap, sum min(draft, target), is known within
+bounds.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _ROUNDING = 1e-4  # tolerance for the sum of listed probabilities
 class ListedDistribution:
     """The listed tokens at one position, at temperature 1.
 
-    ``own`` is the log-probability of the text's token, which may be unlisted. ``whole`` means that
-    all tokens of the vocabulary are listed.
+    ``own`` is the log-probability of the token that the text has here, listed or not. ``whole``
+    means that all tokens of the vocabulary are listed.
     """
 
     token_ids: Ids  # likeliest first
@@ -56,8 +57,8 @@ class Filters:
 class ListedScore:
     """The acceptance probability of one token of a text, and bounds of the overlap.
 
-    ``low`` and ``high`` bound the overlap. They are equal if the overlap is known exactly, and None
-    if no bound is known.
+    ``low`` and ``high`` bound the overlap, sum min(draft, target). They are equal if the overlap
+    is known exactly, and None if no bound is known.
     """
 
     odds: float
@@ -77,7 +78,7 @@ class ListedScore:
 def needed(filters: Filters) -> int | None:
     """Return how many tokens must be listed per position for exact odds; None means all tokens.
 
-    The result is at least 1, because the likeliest tokens show whether the models agree.
+    One token is always needed, to compare the likeliest token of both models.
     """
     if filters.none or filters.temperature == 0.0:
         return 1
@@ -157,7 +158,7 @@ def _rest(listed: ListedDistribution) -> float:
 
 
 def _least(listed: ListedDistribution) -> float:
-    """Return an upper bound for unlisted tokens: the least listed probability; 0 if ``whole``."""
+    """Return the least listed probability, which no unlisted token exceeds; 0 if ``whole``."""
     return 0.0 if listed.whole else float(np.exp(listed.logprobs[-1]))
 
 

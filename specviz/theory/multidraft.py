@@ -21,7 +21,7 @@ _HALVINGS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Per rule, the probability that one of k candidates is accepted, for k = 1, 2, …"""
+    """For each rule, the probability that one of k candidates is accepted, at k = 1, 2, …"""
 
     naive: tuple[float, ...]
     recursive: tuple[float, ...]
@@ -44,10 +44,11 @@ def acceptance_curves(draft: Chances, target: Chances, most: int) -> Curves:
 
 
 def naive(draft: Chances, target: Chances, k: int) -> float:
-    """Return the probability that a target sample is a candidate: sum target (1 - (1 - draft)^k).
+    """Return the probability that a token sampled from the target is among the k candidates.
 
     This is the naive sampling of SpecInfer (Miao et al. 2024): the token sampled from the target is
-    always emitted, and a candidate equal to it counts as accepted. The formula is derived here.
+    always emitted, and a candidate equal to it counts as accepted. The probability is
+    sum target (1 - (1 - draft)^k) (derived here).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     return float(target_probs @ (1.0 - (1.0 - draft_probs) ** k))
@@ -122,8 +123,9 @@ def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[flo
     """Return the acceptance probability of recursive rejection with k = 1 .. ``most`` candidates.
 
     The candidates are distinct, as in Sequoia (Chen et al. 2024), algorithm 2: a rejected token is
-    removed from the draft, which is then normalised. An empty draft becomes uniform over the tokens
-    not yet rejected. The result is exact, by enumeration of every order of rejected tokens.
+    removed from the draft, which is then normalised. If the draft has no probability left, it
+    becomes uniform over the tokens not yet rejected. The result is exact, by enumeration of every
+    order of rejected tokens.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     live = _Orders(
@@ -140,7 +142,7 @@ def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Orders:
-    """All orders of rejected tokens so far, with the state after each."""
+    """Every sequence of rejected tokens so far, with the distributions that remain after it."""
 
     residual: Distribution  # [orders, vocabulary]
     draft: Distribution  # [orders, vocabulary]
@@ -148,7 +150,7 @@ class _Orders:
     left: NDArray[np.bool_]  # [orders, vocabulary], tokens not yet rejected
 
     def step(self) -> tuple[float, _Orders]:
-        """Return P(the next candidate is tested and accepted), and the orders if it is rejected."""
+        """Return P(the next candidate is tested and accepted), and the sequences if it is not."""
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]
         order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)

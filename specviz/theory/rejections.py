@@ -1,8 +1,8 @@
 """Exact expected rejections on Markov chains, with one draft or several.
 
-A rejection ends a round, so with drafting to the end of the text the number of rejections is the
-number of target passes (Yin et al. 2024). Acceptance probabilities may differ by position and need
-not be independent.
+Every round drafts to the end of the text, so only a rejection ends a round early, and the number of
+rejections counts the target passes (Yin et al. 2024). Acceptance probabilities may differ by
+position and need not be independent.
 
 ``num_drafts`` (M) is a whole number of at least 1, or ``math.inf``.
 """
@@ -45,9 +45,9 @@ def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 def lower_bound(chains: Chains) -> float:
     """Return the least expected rejections of algorithms in class F: Yin et al. 2024, theorem 2.
 
-    An algorithm in F verifies one draft token by token: a verdict uses its token and earlier ones,
-    not later ones. Every emitted token has the target's distribution. Several drafts and block
-    verification (Sun et al. 2024) are outside F and can have fewer rejections.
+    An algorithm in F is lossless and verifies one draft token by token: the verdict on a token
+    depends on this token and earlier ones, not on later ones. Algorithms with several drafts or
+    block verification (Sun et al. 2024) are outside F and can have fewer rejections.
     """
     return total_rejections(chains, 1)
 
@@ -55,17 +55,19 @@ def lower_bound(chains: Chains) -> float:
 def batch_floor(expected_single: float) -> float:
     """Return a lower bound of expected rejections for any number of drafts (derived here).
 
-    Only the first token of a round has several drafts, so the rejections can at most halve. The
-    bound is (E - 1) / 2, where E = ``expected_single`` is the count with one draft.
+    Several drafts are tried only for the first token of a round, so they can avoid only about half
+    of the rejections. The bound is (E - 1) / 2, where E = ``expected_single`` is the expected
+    number with one draft.
     """
     return max(0.0, (expected_single - 1.0) / 2.0)
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """Return how much M drafts lower the rejection probability at one position: TV - r_1 ... r_M.
+    """Return how much M drafts lower the rejection probability at one position.
 
-    r_m is the total variation between the draft and the residual after m - 1 rejections. Yin et
-    al. 2024, section 3.2: the bracket of theorem 3.
+    One draft is rejected with probability r_1, all M with probability r_1 ... r_M, so the result is
+    r_1 - r_1 ... r_M. r_m is the total variation between the draft and the residual after m - 1
+    rejections. Yin et al. 2024, section 3.2: the bracket of theorem 3.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     unplaced = _unplaced(draft_probs[None], target_probs[None], [num_drafts])
@@ -103,9 +105,10 @@ def uniform_improvement(ratio: float, num_drafts: float) -> float:
 def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
     """Return rejection probabilities ``[len(nums_drafts), horizon]`` by Yin et al. 2024, eq. 22.
 
-    ``reached`` is the target's distribution of the previous token, ``rejected`` the part of it
-    where that token was recovered after a rejection. The paper does not give the initial value of
-    the recursion. It is 1, because a text begins at the root of a tree, where all drafts are tried.
+    ``reached`` is the target's distribution of the previous token. ``rejected`` is the part of
+    ``reached`` in which that token was recovered after a rejection, so that a new round begins. The
+    paper does not give its initial value: it is all of ``reached``, because a round begins at the
+    first token.
     """
     residual = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
     unplaced = _unplaced(chains.draft_kernels, chains.target_kernels, nums_drafts)
@@ -125,10 +128,11 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
     """Return the target's mass that M drafts do not cover, ``[len(nums_drafts), ..., size]``.
 
-    The sum of this mass is r_1 ... r_M; the normalised mass is the recovery distribution. One draft
-    takes ``total * draft`` from every token, down to 0. Until another token reaches 0, k drafts
-    have a closed form: one jump. The draft at which that token reaches 0 is computed by itself. So
-    the loop takes at most one jump and one single draft per token, for any M.
+    The sum of this mass is r_1 ... r_M; the normalised mass is the recovery distribution. Each
+    draft lowers the mass of every token by ``total * draft``, but not below 0. As long as no
+    further token reaches 0, the mass after k drafts has a closed form, so the loop jumps over these
+    drafts at once. The draft at which a token reaches 0 is a step of its own. There are at most one
+    jump and one such step per token, however large M is.
     """
     for num in nums_drafts:
         _check_num(num)
@@ -164,7 +168,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """Return each token's mass after ``steps`` drafts; none may reach 0 before the last one."""
+    """Return each token's mass after ``steps`` drafts; none reaches 0 before the last draft."""
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
     moves = (steps > 0.0) & (share > 0.0)

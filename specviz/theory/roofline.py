@@ -21,7 +21,7 @@ _BYTES_PER_PARAMETER = 2.0  # bf16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU: peak operations per second, bytes per second, and bytes of memory."""
+    """A GPU: peak operations per second, memory bandwidth in bytes per second, bytes of memory."""
 
     name: str
     operations: float
@@ -30,7 +30,7 @@ class Gpu:
 
     @property
     def ridge(self) -> float:
-        """The tokens per pass above which computing takes longer than reading weights."""
+        """The number of tokens per pass above which computing takes longer than reading weights."""
         return self.operations / self.bandwidth * _BYTES_PER_PARAMETER / 2
 
 

@@ -1,8 +1,9 @@
 """The exact distribution of the tokens that one round emits, by enumeration.
 
-A kernel returns the distribution of the next token after a text. A round emits the accepted
-candidates and one token more, so its distribution is over texts of different lengths. A rule is
-exact if the round, continued by the target, has the target's distribution.
+A kernel is a function that returns the distribution of the next token after a text. A round emits
+the accepted candidates and one token more, so its distribution is over texts of different lengths.
+A rule is exact if these texts, continued by sampling from the target, have the target's
+distribution.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Acceptance = Callable[[Chances, Chances], Distribution]
 
 
 def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
-    """Return the rule that accepts with ``accept`` and otherwise draws from ``recover``."""
+    """Return the rule that accepts with probability ``accept`` and else draws from ``recover``."""
 
     def decide(draft: Chances, target: Chances) -> PositionOutcome:
         accepted = as_distribution(draft, "draft") * accept(draft, target)
@@ -62,7 +63,7 @@ def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
 
 
 def token_verification(draft: Chances, target: Chances) -> PositionOutcome:
-    """Return the outcome of accepting with min(1, target / draft) (Leviathan et al. 2023)."""
+    """Return the outcome if min(1, target / draft) decides acceptance (Leviathan et al. 2023)."""
     return rule_from(lossless, residual_distribution)(draft, target)
 
 
@@ -89,7 +90,8 @@ def round_distribution(
 ) -> Emitted:
     """Return the distribution of a round whose i-th position is verified by ``rules[i]``.
 
-    ``stops`` sees only the candidates before the next draw, so stopping never biases the text.
+    ``stops`` decides before each draw, from the candidates so far. It does not know the next
+    candidate, so stopping never biases the text.
     """
     emitted: Emitted = {}
     open_: Emitted = {(): 1.0}
@@ -110,7 +112,7 @@ def round_distribution(
 
 
 def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
-    """Return the distribution of the first ``length`` tokens if the target continues a round."""
+    """Return the distribution of the first ``length`` tokens of rounds continued by the target."""
     begun: Emitted = {}
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance
@@ -118,10 +120,10 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
 
 
 def round_bias(emitted: Emitted, target: Kernel) -> float:
-    """Return the total variation between the distributions of a round's text and the target's.
+    """Return the total variation between the distribution of a round's text and the target's.
 
-    The target continues shorter rounds, so that all texts are equally long. For exact rules the
-    result is 0 up to rounding.
+    Shorter texts are continued by the target, so that all texts are equally long. For exact rules
+    the result is 0 up to rounding.
     """
     length = max(map(len, emitted))
     return sum(abs(chance - own) for _, chance, own in _texts(emitted, target, length)) / 2.0
@@ -145,7 +147,7 @@ def check_size(vocabulary: int, depth: int) -> None:
 
 
 def _texts(begun: Emitted, target: Kernel, length: int) -> list[tuple[Text, float, float]]:
-    """Return (text, probability, probability under the target) of every text of ``length``."""
+    """Return (text, probability, probability under the target) of every text of this length."""
     rows: list[tuple[Text, float, float]] = [((), begun.get((), 0.0), 1.0)]
     check_size(len(target(())), length - 1)
     for _ in range(length):

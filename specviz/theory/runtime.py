@@ -17,7 +17,7 @@ _GONE = 1e-14  # probabilities below this change no displayed digit
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoundsDistribution:
-    """Distribution of the number of rounds for ``num_tokens`` tokens; ``chances[r]`` is P(r)."""
+    """How many rounds ``num_tokens`` tokens take; ``chances[r]`` is the probability of r rounds."""
 
     num_tokens: int
     gamma: int

@@ -22,7 +22,7 @@ _NOTHING = 1e-15
 class _WrittenTexts:
     """The simulated texts so far, with counts of rejections.
 
-    Drawn candidates are stored at once; rejected candidates are overwritten later.
+    A candidate is stored when it is drawn. If it is rejected, a later token overwrites it.
     """
 
     def __init__(self, texts: int, horizon: int, first: Indices) -> None:
@@ -96,7 +96,7 @@ class BlockSimulator:
     def _draw_one(
         self, written: _WrittenTexts, blocks: _Blocks, rng: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Draw and test one candidate in every block; return which blocks are fully drawn."""
+        """Draw and test one candidate in every block; return which blocks have all candidates."""
         at = blocks.start + blocks.place
         row = at * self._size + written.tokens[blocks.text, at]
         token = self._draft.draw(row, rng)
@@ -153,7 +153,7 @@ class BlockSimulator:
         written.rejected_at += np.bincount(end, minlength=self._horizon)
 
     def _recovered(self, weight: Floats, row: Indices, rng: np.random.Generator) -> Indices:
-        """Draw the recovered token from the weighted residual; from the target if it is empty."""
+        """Draw the recovered token from the weighted residual or, if that is empty, the target."""
         left = self._spare(weight, row)
         empty = left.sum(axis=1) < _NOTHING
         left[empty] = self._targets[row[empty]]
@@ -161,7 +161,7 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Return the kernels' row for a step and previous token; callers ignore it past the end."""
+        """Return the kernels' row for a step and previous token; past the end, some unused row."""
         return np.minimum(step, self._horizon - 1) * self._size + before
 
     def _transitions(self, tokens: Indices) -> NDArray[np.int64]:

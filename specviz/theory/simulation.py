@@ -1,8 +1,8 @@
 """Simulation of speculative decoding on Markov chains, fast enough to watch means converge.
 
 Many texts are simulated in parallel, one token at a time. A round drafts to the end of the text, as
-in Yin et al. 2024, and ends with a rejection; candidates after a rejection are not drawn, since
-nothing depends on them. The results of several batches can be added.
+in Yin et al. 2024, and ends with a rejection. The simulation does not draw candidates after a
+rejection, since nothing depends on them. The results of several batches can be added.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ChainRule:
 
 
 def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
-    """Return the rule that accepts with min(1, target / draft) and recovers from the residual.
+    """Return the rule that accepts with probability min(1, target / draft), else uses the residual.
 
     Leviathan et al. 2023 and Chen et al. 2023. With several drafts, Yin et al. 2024, algorithm 4:
     after a rejected candidate, the next candidate is tested against the residual.
@@ -118,7 +118,7 @@ def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
 def over_accepting_rule(
     chains: Chains, epsilon: float, recovery: Literal["residual", "target"]
 ) -> ChainRule:
-    """Return the biased rule that accepts with min(1, (target + epsilon) / draft).
+    """Return the biased rule that accepts with probability min(1, (target + epsilon) / draft).
 
     Yin et al. 2024, section 4.2. With recovery from the ``residual`` of the lossless rule, this is
     their Decoding-OPT; with recovery from the ``target``, their Decoding-UNO.
@@ -196,9 +196,10 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Test the further candidates of the texts ``root``; write accepted ones to ``token``.
+        """Test further candidates in the texts ``root``, whose first candidate was rejected.
 
-        Their first candidate was rejected. Returns the texts in which all candidates were rejected.
+        Writes the last candidate that was tested to ``token``. Returns the texts in which all
+        candidates were rejected.
         """
         for layer in range(1, self._accept.shape[1]):
             if not len(root):

@@ -21,9 +21,8 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     """Return the mean tokens emitted per round: Leviathan et al. 2023, eq. 1.
 
     One of these tokens is the recovered or bonus token. Every candidate is accepted with
-    probability ``alpha``, independently. The sum
-    1 + alpha + ... + alpha**gamma equals (1 - alpha**(gamma + 1)) / (1 - alpha), but is also exact
-    at and near alpha 1.
+    probability ``alpha``, independently. The mean is computed as 1 + alpha + ... + alpha**gamma,
+    which equals (1 - alpha**(gamma + 1)) / (1 - alpha), but is also exact at and near alpha 1.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -34,7 +33,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
-    """Return E_0 to E_gamma: E_k is the mean number of further acceptances after k acceptances.
+    """Return E_0 to E_gamma: E_k is the mean number of acceptances that follow the first k.
 
     E_k = alpha (1 + E_(k+1)) and E_gamma = 0: the recursion of v2rockets/sd_optimization.
     """
@@ -100,8 +99,8 @@ def best_gamma(
 ) -> tuple[int, float]:
     """Return the gamma from 0 to ``max_gamma`` with the greatest speedup, and that speedup.
 
-    Ties go to the smaller gamma. With verify_cost 1, gamma is above 0 exactly if
-    alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, states one direction). If
+    Ties go to the smaller gamma. With verify_cost 1, the best gamma is above 0 exactly if
+    alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, proves the "if"). If
     `no_gamma_is_best` is true, the result depends on ``max_gamma``.
     """
     _check_gamma(max_gamma)
@@ -114,9 +113,9 @@ def best_gamma(
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
     """Return whether every gamma is slower than some larger gamma (derived here).
 
-    This requires that drafting costs nothing or that no candidate is ever rejected. Then `speedup`
-    tends to `oracle_speedup`, which is 1 / ((1 - alpha) v) or 1 / c, but no gamma reaches it. The
-    result is True if that limit is above 1.
+    Only two cases are possible: drafting costs nothing, or no candidate is ever rejected. In both,
+    `speedup` approaches `oracle_speedup` as gamma grows: 1 / ((1 - alpha) v) in the first case,
+    1 / c in the second. No gamma reaches this limit. The result is True if the limit is above 1.
     """
     limit = oracle_speedup(alpha, draft_cost, verify_cost)
     free = draft_cost == 0.0 and alpha > 0.0
@@ -199,7 +198,7 @@ def alpha_for_speedup(
 def break_even_alpha(
     draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
 ) -> float | None:
-    """Return the alpha above which some gamma is faster than the target alone, or None.
+    """Return the alpha above which some gamma beats the target alone; None if there is none.
 
     With verify_cost 1 this alpha equals c, and gamma 1 is the first to be faster: Leviathan et al.
     2023, corollary 3.9, and the line alpha = c of v2rockets/sd_optimization.

@@ -1,7 +1,8 @@
 """Rules that end drafting before γ candidates, for exact checks of their bias.
 
-A rule is exact if it depends only on what is known before the next draw and every drawn candidate
-is verified. Dropping a drawn candidate because of its value biases the text.
+A rule is exact under two conditions: it depends only on what is known before the next draw, and
+every drawn candidate is verified. A rule that drops a drawn candidate because of its value biases
+the text.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def after_unlikely(draft: Kernel, threshold: float) -> Stops:
 
 
 def before_unsure(draft: Kernel, threshold: float) -> Stops:
-    """Return a rule that stops before a draw if every draft probability is below the threshold."""
+    """Return a rule that stops before a draw if all draft probabilities are below the threshold."""
     return lambda candidates: float(as_distribution(draft(candidates), "draft").max()) < threshold
 
 

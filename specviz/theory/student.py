@@ -23,7 +23,7 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def _t_cdf(t: float, freedom: int) -> float:
-    """Return the CDF at ``t``, which must be at least 0."""
+    """Return the CDF at ``t``; ``t`` must be at least 0."""
     return 1 - 0.5 * _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 

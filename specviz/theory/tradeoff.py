@@ -232,9 +232,10 @@ def simulate(
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
     """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    The bias is the share of the tokens that are emitted too often, minus their probability under
-    the target. ``exact``, the exact output distribution, determines these tokens; with the
-    simulated distribution, the estimate would be biased upwards.
+    Some tokens are emitted more often than the target emits them. The bias is their simulated
+    share minus their probability under the target. Which tokens these are follows from
+    ``exact``, the exact output distribution. If it followed from the simulation, the estimate would
+    be too high on average.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs

@@ -1,7 +1,8 @@
-"""Quotes from five sources, checked against the theory: verdicts, and where the verdicts flip.
+"""Quotes from five sources, each checked against the theory.
 
-All numbers are computed when `claims` is called, except those that papers report. A verdict states
-whether the quote is true in all, some or none of the tested cases.
+A verdict states whether the quote is true in all, some or none of the tested cases. Each claim also
+states at which setting its verdict would change. All numbers are computed when `claims` is called,
+except those that papers report.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
     """Return the bias of batch speculation: the total variation between output and target.
 
     Compares the distributions of a text's first ``length`` tokens. Theorem 3 of Yin et al. 2024
-    states that algorithm 4 is unbiased. ``renew`` False is a deliberate bug: all drafts after the
-    first are tested against the first residual.
+    states that algorithm 4 is unbiased. ``renew`` False is a deliberate bug: the residual is
+    computed only after the first rejection, and all further drafts are tested against it.
     """
     if not 1 <= length <= chains.horizon or chains.size ** (length + 1) > _MAX_TEXTS:
         raise TheoryError(
@@ -40,10 +40,11 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return two arrays for a batch's root, with one probability per token.
+    """Return the outcomes at a batch's root, the first position, where all drafts are tried.
 
-    The first: a draft with this token is accepted. The second: all drafts are rejected, then this
-    token is drawn. Yin et al. 2024, algorithm 4.
+    The first array has, for each token, the probability that a draft with this token is accepted.
+    The second has the probability that all drafts are rejected and this token is drawn instead.
+    Yin et al. 2024, algorithm 4.
     """
     wanted, accepted = target, np.zeros_like(target)
     reached = np.ones((*target.shape[:-1], 1))

@@ -1,4 +1,4 @@
-"""The content of a claim's card: quote, verdict, finding, and where the verdict flips."""
+"""The content of a claim's card: quote, verdict, finding, and where the verdict changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A link to the page with the claim's chart; ``settings`` become its query parameters."""
+    """A link to the page with the claim's chart; ``settings`` are the link's query parameters."""
 
     page: PageName
     label: str
@@ -92,7 +92,7 @@ def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
 
 
 def tokens_chart(alpha: float, gamma: int) -> Chart:
-    """Return a link to the tokens per round at which the verdict changes."""
+    """Return a link to the chart of tokens per round, at the settings where the verdict changes."""
     return speed_chart(
         "Tokens per round where the verdict changes", "Tokens a round", alpha=alpha, gamma=gamma
     )
@@ -121,12 +121,12 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Round down the largest value at which a claim holds; it also holds at the result."""
+    """Round down the largest value at which a claim holds, so that it holds at the result too."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Round up the smallest value at which a claim holds; it also holds at the result."""
+    """Round up the smallest value at which a claim holds, so that it holds at the result too."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 

@@ -139,9 +139,9 @@ def _barely_fits() -> Claim:
         verdict=verdict_for([both > 0, 1 / 1.1 - paired / alone < 0.01]),
         finding=f"The two sentences contradict each other. On 80 GB a bf16 target of up to "
         f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft a "
-        f"tenth of its size, up to {paired / 1e9:.1f}B. A target between the two barely fits and "
-        "leaves no memory for the draft. If the target does not fit and is read from main memory, "
-        "a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
+        f"tenth of its size, up to {paired / 1e9:.1f}B. A target between these sizes barely fits "
+        "and leaves no memory for the draft. If the target does not fit and is read from main "
+        "memory, a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
         flip=f"With a draft a tenth of its size, a target may take {100 * paired / alone:.0f} % "
         f"of the memory it could use alone: {paired / 1e9:.1f}B parameters on 80 GB.",
         figures=(
@@ -155,7 +155,7 @@ def _barely_fits() -> Claim:
 
 
 def _largest_target(gpu: Gpu, draft_share: float) -> float:
-    """Return the parameters of the largest target that fits beside a draft.
+    """Return the number of parameters of the largest target that fits beside a draft.
 
     The draft has ``draft_share`` times the target's parameters.
     """
@@ -242,9 +242,9 @@ def _own_benchmark() -> Claim:
 
 
 def _reported(*, ended: float = _GUIDE_TOKENS, warm_up: float = 0.0) -> float:
-    """Return the speedup that the listing prints for a pair without any speedup.
+    """Return the speedup that the guide's listing prints for a pair whose real speedup is 1.
 
-    ``ended`` is the length of the sampled text, ``warm_up`` the time of the baseline's warm-up, in
-    target steps.
+    ``ended`` is the length of the sampled text in tokens. ``warm_up`` is the time of the baseline's
+    warm-up in target steps.
     """
     return (_GUIDE_TOKENS + warm_up) / ended

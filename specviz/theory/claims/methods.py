@@ -91,8 +91,8 @@ def _never_worse() -> Claim:
             [_gain(gamma) > -_ROUNDING for gamma in range(1, 9)]
             + [two > one - _ROUNDING for one, two in in_context]
         ),
-        finding=f"True for the mean. With a vocabulary of two tokens, whose probabilities the "
-        f"draft swaps, and γ 2, block verification accepts {block:.4f} candidates, token "
+        finding=f"True for the mean. If the draft swaps the target’s probabilities of two tokens "
+        f"and γ is 2, block verification accepts {block:.4f} candidates on average, token "
         f"verification {token:.4f}. On "
         f"{_CHAINS} pairs of random Markov chains with γ {_GAMMA}, where the distributions depend "
         f"on the previous token, block verification accepts up to {most:.2f} times as many. The "
@@ -119,7 +119,7 @@ def _gain(gamma: int) -> float:
 
 
 def _in_context(seed: int) -> tuple[float, float]:
-    """Return mean accepted candidates on random Markov chains: token, then block verification."""
+    """Return the mean accepted candidates of token and of block verification on random chains."""
     chains = random_chains(seed, 3, _GAMMA + 1)
     draft, target = _as_kernel(chains.draft_kernels), _as_kernel(chains.target_kernels)
     token, block = (
@@ -138,7 +138,7 @@ def _constant_kernel(chances: tuple[float, ...]) -> Kernel:
 
 
 def _as_kernel(kernels: Floats) -> Kernel:
-    """Return the kernel of a Markov chain; the prompt's last token is token 0."""
+    """Return a Markov chain as a function of the text; the prompt's last token is token 0."""
 
     def next_probs(text: Text) -> Floats:
         return kernels[len(text), text[-1] if text else 0]

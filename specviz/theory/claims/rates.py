@@ -51,7 +51,8 @@ def _counted_acceptance() -> Claim:
         quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
         verdict=verdict_for([abs(alpha - share) < 0.01]),
         finding=f"{share:.1f} is accepted / drafted. Candidates after a rejected one were never "
-        f"tested, so accepting three of five drafted candidates means α = {alpha:.4f}. "
+        f"tested, so accepted / drafted is below α: an average of three accepted candidates per "
+        f"five drafted means α = {alpha:.4f}. "
         f"With α = {share:.1f} the usual formula gives {expected_tokens(share, gamma):.3f} tokens "
         f"per round, but the example has {1 + accepted:.0f} (with the extra token).",
         flip=f"Accepted / drafted equals α only at γ 1, where every candidate is tested. At γ 2 "

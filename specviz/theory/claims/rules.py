@@ -74,9 +74,9 @@ def _exact_output() -> Claim:
         verdict=verdict_for([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
         finding=f"If the token after a rejection is drawn from the residual, the output "
         f"distribution differs from the target’s by {bias:.0e} on the five-token example, a "
-        f"rounding error. The name is imprecise: textbook rejection sampling would accept "
-        f"{textbook:.2f} there, this rule accepts {overlap:.2f}. This calculation ignores that a "
-        "batched pass in half precision rounds differently from a pass over one token.",
+        f"rounding error. The name is imprecise: textbook rejection sampling would accept with "
+        f"probability {textbook:.2f} there, this rule with {overlap:.2f}. This calculation ignores "
+        "that a batched pass in half precision rounds differently from a pass over one token.",
         flip=f"If the rule over-accepts by ε (formula below), the error is 0.10 at "
         f"ε = {flip_at:.3f}.",
         figures=(
@@ -131,9 +131,9 @@ def _new_token_from_target() -> Claim:
 
 
 def _target_drawn_bias(share: float) -> float:
-    """Return the bias of drawing the token after a rejection from the target.
+    """Return the bias if the token after a rejection is drawn from the target's distribution.
 
-    ``share`` moves the draft towards the target: at 1 they are equal.
+    ``share`` moves the draft towards the target: at 1 the draft equals the target.
     """
     draft = (1 - share) * _DRAFT + share * _TARGET
     return rejection_and_bias(draft, _TARGET, lossless(draft, _TARGET), _TARGET)[1]
@@ -152,11 +152,12 @@ def _same_tokenizer() -> Claim:
         verdict=verdict_for([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
         finding=f"High acceptance needs this, exactness does not. The rule is exact for any draft "
         f"distribution over the target’s token ids: a draft that cannot generate one of the five "
-        f"tokens, and all {len(shuffled)} permutations of its ids, have an error of at most "
-        f"{max(biases):.0e}. But over the permutations acceptance ranges from {min(overlaps):.2f} "
-        f"to {max(overlaps):.2f}. specviz rejects a pair unless all token ids match (except "
-        "padding), because every acceptance probability compares both models on the same token. "
-        "Methods for different vocabularies exist (Timor et al. 2025); they are not computed here.",
+        f"tokens, and the five-token draft with its ids permuted in all {len(shuffled)} ways, have "
+        f"an error of at most {max(biases):.0e}. But acceptance ranges from {min(overlaps):.2f} "
+        f"to {max(overlaps):.2f} over the permutations. specviz rejects a pair unless all token "
+        "ids match (except padding), because every acceptance probability compares both models on "
+        "the same token. Methods for different vocabularies exist (Timor et al. 2025); they are "
+        "not computed here.",
         flip=f"A draft that cannot generate the fifth token has an acceptance of "
         f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. Drafts with a different "
         "vocabulary are not computed here.",
@@ -191,9 +192,9 @@ def _fewest_rejections() -> Claim:
         verdict=verdict_for([within, block <= token, _chain(8) >= _chain(1)]),
         finding=f"True for the rules that theorem 2 of Yin et al. covers: they verify one draft "
         f"token by token, and each verdict depends only on that token and earlier ones. Other "
-        f"unbiased rules do better. For two tokens with swapped probabilities, block verification "
-        f"accepts {block:.3f} of three candidates, token verification {token:.3f}. On a Markov "
-        f"chain of {_HORIZON} tokens, eight parallel drafts lower the rejections from "
+        f"unbiased rules do better. If the draft swaps the probabilities of two tokens, block "
+        f"verification accepts {block:.3f} of three candidates, token verification {token:.3f}. "
+        f"On a Markov chain of {_HORIZON} tokens, eight parallel drafts lower the rejections from "
         f"{_chain(1):.3f} to {_chain(8):.3f}.",
         flip=f"Block verification accepts more from γ = {flip_at}. Parallel drafts lower the "
         "rejections from two drafts on.",
@@ -239,7 +240,8 @@ def _rejections_and_time() -> Claim:
         f"of the text. With γ 5 and α {alpha:.2f} a token needs {rounds:.3f} target passes at only "
         f"{rejections:.3f} rejections, because most rounds end at γ, not at a rejection. If "
         "drafting takes time, a large γ need not help.",
-        flip=f"At α {alpha:.2f} passes are within 5 % of the rejections only from γ = {flip_at}.",
+        flip=f"At α {alpha:.2f} the number of passes is within 5 % of the number of rejections "
+        f"only from γ = {flip_at}.",
         figures=(
             Figure(label="rejections per token", value=rejections, form=".3f"),
             Figure(label="passes per token, γ 5", value=rounds, form=".3f"),

@@ -73,7 +73,7 @@ def _high_temperature() -> Claim:
 
 
 def _at(row: LeviathanRow, temperature: float) -> LeviathanRow:
-    """Return the row with the same task and draft at this temperature."""
+    """Return the row for this temperature with the task and the draft of ``row``."""
     return next(
         each
         for each in LEVIATHAN
@@ -134,8 +134,9 @@ def _balance() -> Claim:
         f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f}×, "
         f"{best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}×, "
         f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}×. "
-        f"The fastest has neither the lowest c nor the highest α. In the measurements, "
-        f"{quickest.draft} was faster ({quickest.measured}× against {best.measured}×).",
+        f"The fastest of these has neither the lowest c nor the highest α. In the paper’s "
+        f"measurements, {quickest.draft} was faster ({quickest.measured}× against "
+        f"{best.measured}×).",
         flip=f"The draft with the highest α would match the fastest at c ≤ {flip_at:.3f}.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
