@@ -90,7 +90,7 @@ class DoctorReport:
 
     @property
     def best(self) -> ReadingResult:
-        """The best of the settings that are better than the files'; without any, the files' own."""
+        """The best of the settings that are better than the files'; if none is, the files' own."""
         better = [each for each in self.results if each.better]
         return max(better, key=lambda each: each.accepted, default=self.results[0])
 

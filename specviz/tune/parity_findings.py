@@ -71,7 +71,7 @@ class Reference:
         )
 
     def difference(self) -> Estimate:
-        """Return the mean logarithm of the engine's τ divided by the reference's τ."""
+        """Return the mean over the units of log(engine's τ / reference's τ)."""
         return accepted_length(self.engine) - accepted_length(self.counts)
 
 
