@@ -223,7 +223,7 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions; uniform distributions without a draft.
 
-        The test uses them only to choose the tokens on which it bets.
+        They affect only on which tokens the test bets, not how often it raises a false alarm.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])

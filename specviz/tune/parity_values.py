@@ -139,7 +139,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionResult:
-    """Acceptance at one position: given that the candidates before were accepted, and per round."""
+    """Acceptance at a position, over rounds that accepted all candidates before, and over all."""
 
     position: int
     given: Rates

@@ -58,7 +58,7 @@ def start(spec: PairSpec, plan: TrainingPlan, folder: Path, *, gives_way: bool) 
     """Start the training in a folder, or go on with it.
 
     Raises:
-        ConfigError: It runs already, or the target is on a server.
+        ConfigError: The training runs already, or the target is on a server.
     """
     queue, worker = the_job_queue(), the_worker()
     trainings = (each for each in queue.going if isinstance(each, TrainingJob))
