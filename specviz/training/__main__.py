@@ -2,7 +2,7 @@
 
 --corpus FOLDER --out FOLDER      train, or resume training; the pair is written to OUT/pair
 --evaluate --corpus FOLDER        measure the shipped pair on the held-out slices
---ship OUT/pair --corpus FOLDER   copy a pair to the assets, with model cards and first trace
+--ship OUT/pair --corpus FOLDER   copy a pair to the assets, with model cards and its acceptance
 """
 
 from __future__ import annotations

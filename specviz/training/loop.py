@@ -1,6 +1,7 @@
 """The training loop: stages, two optimisers, exactly resumable checkpoints and a log.
 
-The caller passes the loss of a step, which draws the batch of that step, and the evaluation.
+The caller passes two functions: the loss of a step, which also draws the step's batch, and the
+evaluation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time the lean step of a few target and draft shapes, with random weights.
 
-The cost of a step depends on the shape, not on the trained weights, so shapes are chosen before
+The cost of a step depends on the shape, not on the trained weights, so shapes can be chosen before
 training. Every repeat times all shapes in turn.
 """
 

@@ -15,8 +15,8 @@ from specviz.tune.surface import Cell
 
 ON_SIMILAR_TEXTS, ON_THIS_TEXT = "on texts like these", "along this text alone"
 FOREIGN_TEXT_NOTE = (
-    "The target did not write this text with these sampling settings: acceptance probabilities "
-    "apply to this text, not to a run."
+    "This text was not written by the target with these sampling settings. So the acceptance "
+    "probabilities apply to this text, not to a run."
 )
 
 
@@ -34,7 +34,10 @@ def advice(answer: Answer) -> str:
 
 
 def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
-    """Return how measured runs of the best setting compare with expectation; "" without runs."""
+    """Return the measured speedup of the best setting, compared with the expected one.
+
+    "" if the setting was not measured.
+    """
     if answer.best is None:
         return ""
     candidate, best = answer.best
@@ -73,8 +76,8 @@ def _width(answer: Answer, cell: Cell) -> str:
         return ""
     if cell.from_texts < 0.5:
         return (
-            "The step costs are the main reason for the wide interval: runs of this pair on a "
-            "quiet machine make it narrower."
+            "The step costs are the main reason for the wide interval. Further runs of this pair "
+            "on an idle machine make them more precise."
         )
     if answer.question.text is not None:
         more = "a longer text"
@@ -106,7 +109,9 @@ def reason(candidate: Candidate, cell: Cell) -> str:
             reasons.append(f"a draft step costs {COST.bare(times.c)}, {verifying}")
         elif cell.basis == "expected" and cell.speedup:
             mean = f"a round costs {STEPS.bare(cell.tau / cell.speedup)} target steps on average"
-            reasons.append(f"{mean}, {STEPS.bare(times.v)} with {counted(cell.gamma, 'candidate')}")
+            reasons.append(
+                f"{mean} and {STEPS.bare(times.v)} if it drafts {counted(cell.gamma, 'candidate')}"
+            )
         else:
             reasons.append(verifying)
     return "; ".join(reasons)

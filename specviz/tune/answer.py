@@ -1,8 +1,8 @@
-"""The answer to a question so far: the surface of every candidate and their ranking.
+"""The answer to a question so far: the candidates' speedups over γ and temperature, and a ranking.
 
 A candidate is ranked by its best γ at the question's temperature. Its speed is an expectation along
-texts, a lower bound, or measured in short runs. The best of many candidates may be best by chance,
-so every value has an interval.
+texts, a lower bound, or measured in short runs. The best of many candidates may be best by chance:
+the intervals of the speedups show whether it is clearly faster.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class Candidate:
 
     @cached_property
     def matching(self) -> Surface:
-        """Return the surface (γ × temperature) for engines that draft greedily by default."""
+        """Return the surface if the draft always proposes its likeliest token.
+
+        Several engines draft so by default.
+        """
         return surface(self._scored, self.costs.get, self.gammas, matches_of)
 
     @property
@@ -156,7 +159,7 @@ class Answer:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return why texts from a server may not follow its target's distribution."""
+        """Return the reasons why texts from a server may not follow the target's distribution."""
         texts = (text for each in self.candidates for text in each.texts)
         found = (f"T {each.sampling.temperature:g}: {each.doubt}" for each in texts if each.doubt)
         return tuple(dict.fromkeys(found))

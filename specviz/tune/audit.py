@@ -2,12 +2,13 @@
 
 The speculative loop runs many times with different seeds on prompts of every kind. Every token of
 the first three rounds is tested against the target's distribution from a separate pass, which
-shares no KV cache with the run. At the
-end, speculation at temperature 0 is compared with ``generate`` of transformers. A loop with an
-injected bug (``record/breaks.py``) is tested in the same way.
+shares no KV cache with the run. At the end, speculation at temperature 0 is compared with
+``generate`` of transformers. A loop with an injected bug (``record/breaks.py``) is tested in the
+same way.
 
-The test of ``theory/evalues.py`` finds a bug only if the bug changes the output's distribution. So
-a report without an alarm states how large a bias the test would have found.
+The test (``theory/evalues.py``) needs more tokens to find a small bias than a large one. So a
+report without an alarm states how large a bias would have been found by now. A bug that leaves the
+output's distribution unchanged is not found.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ _MOST_SEEDS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """An audit's result so far. An alarm is never withdrawn; ``greedy`` is None until the end."""
+    """An audit's result so far. An alarm is never withdrawn.
+
+    ``greedy``: the result of the check at temperature 0, which comes last; None before.
+    """
 
     runs: int
     planned: int
@@ -94,15 +98,15 @@ class Audit:
                 )
         if not self.config.exact:
             raise ConfigError(
-                f"rule={self.config.rule} is not lossless by design.",
+                f"rule={self.config.rule} is not lossless.",
                 remedy="Audit a lossless rule.",
             )
         if self.broken is not None:
             break_named(self.broken)
             if not (self.config.draft_method.needs_draft and self.config.by_odds):
                 raise ConfigError(
-                    "Bugs can be injected only into one chain of the draft model that is verified "
-                    "token by token.",
+                    "Bugs can be injected only into runs in which the draft model drafts one chain "
+                    "per round, verified token by token.",
                     remedy="Remove the options for drafter, rule, several drafts and trees.",
                 )
 
@@ -219,7 +223,7 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions; uniform distributions without a draft.
 
-        The test uses them only to choose the tokens on which it bets.
+        They affect only on which tokens the test bets, not how often it raises a false alarm.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
@@ -227,7 +231,10 @@ class _FreshDistributions:
         return self._sampler.probs(logits)
 
     def _possible_tokens(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return a mask of the tokens whose probability could be positive with other rounding."""
+        """Return a mask of the tokens with a positive probability.
+
+        The mask includes tokens whose probability would be positive with other rounding.
+        """
         kept = target > 0.0
         lowest = logits.masked_fill(~kept, float("inf")).amin(-1, keepdim=True)
         if self._slips_by_one:  # with other rounding, top-p may keep one more token
@@ -261,12 +268,15 @@ def _verdict(report: AuditReport) -> str:
     found = f"deviation found in {report.first_tokens:,} tokens (p = {report.p_value:.3g})."
     if report.passes:
         return f"No {found}"
-    return f"A bug: at temperature 0 the text differs from the target's own. Otherwise no {found}"
+    return (
+        "A bug: at temperature 0 the text differs from the target's own. "
+        f"Apart from this, no {found}"
+    )
 
 
 def _evidence(report: AuditReport) -> str:
     if report.p_value == 0.0:
-        return "The target cannot write one of the tokens."
+        return "One of the tokens has probability 0 under the target."
     return (
         "For a lossless loop, evidence this strong would appear in at most "
         f"{_one_in(report.p_value)} audits, however long they run."

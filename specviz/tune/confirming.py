@@ -1,7 +1,8 @@
 """Background jobs that measure chosen cells (γ and temperature) equally often, or in a race.
 
-A race drops slower cells early and spends its time on the fastest ones. Every stage is a plan with
-its own seeds; measurements of earlier stages still count.
+A race drops slower cells early and spends its time on the fastest ones. Each stage of a race is a
+comparison plan with prompts or seeds that no earlier stage used. Measurements of earlier stages
+still count.
 """
 
 from __future__ import annotations

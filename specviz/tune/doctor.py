@@ -1,14 +1,15 @@
 """The head doctor: find wrong settings in the files of a drafting head (such as EAGLE-3).
 
 A head with wrong settings, such as layer ids that are off by one or a norm in the wrong place,
-loads and runs, but few of its candidates are accepted. The target writes texts, and the doctor
-computes how likely the head's candidates are to be accepted along them: with the settings of the
-head's files, and with all others of ``engine/heads/readings.py``. It drafts up to 4 candidates,
-because an error in how the head continues from its own state cannot show at the first one.
+loads and runs, but few of its candidates are accepted. The target writes texts. Along these texts,
+the doctor computes the acceptance probabilities of the head's candidates: with the settings in the
+head's files, and with all other settings of ``engine/heads/readings.py``. Each round has up to 4
+candidates. An error in how the head continues from its own state shows only from the second
+candidate on.
 
 All settings are tried at some positions of the texts; the best are then compared at all positions.
-A setting is better than the files' if it accepts more and the interval of the paired difference,
-corrected for the number of settings tried, is above 0.
+A setting is better than that of the files if the interval of the difference in accepted candidates
+is above 0. The interval is paired by position and corrected for the number of settings tried.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class DoctorReport:
 
     @property
     def best(self) -> ReadingResult:
-        """The better setting with the most accepted candidates; else the files' own settings."""
+        """The best of the settings that are better than the files'; if none is, the files' own."""
         better = [each for each in self.results if each.better]
         return max(better, key=lambda each: each.accepted, default=self.results[0])
 
@@ -273,7 +274,8 @@ def verdict(report: DoctorReport) -> str:
         return f"Nothing to change: {accepted}, and no other setting is better."
     return (
         f"The head's files have wrong settings: with them, {accepted}. With the best settings "
-        f"found, {TOKENS.shown(best.accepted)} are: {TOKENS.between(best.low, best.high)} more."
+        f"found, {TOKENS.shown(best.accepted)} are accepted: {TOKENS.between(best.low, best.high)} "
+        "more."
     )
 
 
@@ -309,16 +311,16 @@ SENTENCES: Mapping[str, tuple[str, str]] = {  # for False and True
         "The head continues from its state after the final norm: norm_output is true.",
     ),
     "recycle_after_norm": (
-        "The layer continues from its state before the final norm.",
-        "The layer continues from its state after the final norm.",
+        "The MTP layer continues from its state before the final norm.",
+        "The MTP layer continues from its state after the final norm.",
     ),
     "embedding_first": (
         "The head's input is joined as [state, embedding].",
         "The head's input is joined as [embedding, state].",
     ),
     "shift_ids": (
-        "Each input row joins a state and its own token: the ids are not shifted.",
-        "Each input row joins a state and the next token: the ids are shifted by one.",
+        "Each input row joins a state and the token of that state: the ids are not shifted.",
+        "Each input row joins a state and the token after it: the ids are shifted by one.",
     ),
     "zero_first_embedding": (
         "The first row uses the embedding of its token.",

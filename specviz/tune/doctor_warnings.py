@@ -1,4 +1,4 @@
-"""Warnings about other causes of low acceptance of a head: target, quantisation, chat template."""
+"""Warnings about a head's target, quantisation and chat template, which also affect acceptance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _LONGEST = 1 << 20  # characters of a template
 
 
 def head_warnings(pair: Pair, *, chat: bool) -> tuple[str, ...]:
-    """Return a sentence for each possible cause. ``chat``: whether texts use the chat template."""
+    """Return a sentence for each possible cause of low acceptance.
+
+    ``chat``: whether the texts are written with the chat template.
+    """
     assert pair.head is not None
     found, named, own = list[str](), pair.head.made_for, pair.info.target.name
     if named and last_part(named) != last_part(own):
@@ -36,8 +39,8 @@ def _about_template(pair: Pair, chat: bool) -> Iterator[str]:
     own = _templates(getattr(pair.tokenizer, _KEY, None))
     if own and not chat:
         yield (
-            "The target has a chat template, but the texts are written without it; a head trained "
-            "on chats drafts worse there."
+            "The target has a chat template, but the texts are written without it. A head that was "
+            "trained on chats drafts worse on such texts."
         )
     folder = _head_folder(pair)
     theirs = None if folder is None else _templates_in(folder)
@@ -84,7 +87,7 @@ def _templates_in(folder: Path) -> frozenset[str] | None:
 
 
 def _templates(found: Any) -> frozenset[str]:
-    """Return the templates of a tokenizer: one, several by name, or a list of named ones."""
+    """Return the template texts in ``found``: one text, or a mapping or list of named ones."""
     if isinstance(found, dict):
         found = list(found.values())
     if isinstance(found, list):

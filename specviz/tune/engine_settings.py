@@ -107,7 +107,10 @@ def _vllm_notes(finding: Finding) -> list[str]:
 
 
 def _sglang(finding: Finding) -> EngineSettings:
-    """Return settings for SGLang, which counts the target's token as a draft token: γ + 1."""
+    """Return settings for SGLang, whose number of draft tokens is γ + 1.
+
+    SGLang counts the target's token among the draft tokens.
+    """
     words = ["python", "-m", "sglang.launch_server", f"--model-path={finding.target}"]
     words += ["--speculative-algorithm", "STANDALONE" if finding.draft_model else "NGRAM"]
     window = ["--speculative-num-draft-tokens", str(finding.gamma + 1)]
@@ -146,8 +149,8 @@ def _sglang_notes(finding: Finding) -> list[str]:
         finding.rule_note("SGLang"),
         *([no_sampling] if finding.temperature > 0 else []),
         "Both models must have the same vocabulary with the same token ids.",
-        "Rates by position cannot be imposed for a load test; the variable SGLANG_SIMULATE_ACC_LEN "
-        "imposes a mean length.",
+        "For a load test, acceptance rates by position cannot be imposed. The variable "
+        "SGLANG_SIMULATE_ACC_LEN imposes a mean acceptance length.",
     ]
 
 
@@ -312,7 +315,7 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return a model's name or folder, and the argument with the file name of a GGUF model."""
+    """Return a model's name or folder, and the argument that names its GGUF file ("" without)."""
     if not is_gguf(model):
         return model, ""
     folder, file = os.path.split(model)
@@ -367,7 +370,7 @@ _OTHER_LOOKUP = (
 
 
 def _sampling_fields(finding: Finding) -> dict[str, Any]:
-    """Return the sampling fields of an OpenAI request, plus top_k, which is off at -1."""
+    """Return the sampling fields of an OpenAI request, plus ``top_k``, where -1 means off."""
     fields: dict[str, Any] = {"temperature": finding.temperature}
     if finding.temperature > 0:
         fields |= {"top_p": finding.top_p, "top_k": finding.top_k or -1}
@@ -375,7 +378,7 @@ def _sampling_fields(finding: Finding) -> dict[str, Any]:
 
 
 def _request(finding: Finding, fields: Mapping[str, Any]) -> Snippet:
-    """Return the fields of an OpenAI request; for a chat, of a request to the chat endpoint."""
+    """Return fields to add to each OpenAI request; for a chat, a request with its messages."""
     if not finding.chat:
         return Snippet(label="in each request", language="json", text=json.dumps(fields))
     text = json.dumps({"messages": finding.messages, **fields}, ensure_ascii=False, indent=2)

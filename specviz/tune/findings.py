@@ -31,7 +31,7 @@ class Finding:
 
     ``prompt``: the first scored prompt; with ``chat``, the user message that follows ``before``.
     ``cumulative``: for every known rule, the probabilities that the first 1, 2, …, γ candidates are
-    all accepted. ``tau`` is specviz's value.
+    all accepted. ``tau``: the tokens per round in specviz.
     """
 
     target: str

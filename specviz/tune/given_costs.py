@@ -24,9 +24,9 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 
     Args:
         c: Cost of a draft step.
-        v: Cost of verifying any number of tokens, or costs by the number of tokens. Costs between
-            given numbers are interpolated linearly. Beyond the largest number, they are
-            extrapolated, but never decrease.
+        v: One cost for verifying any number of tokens, or a mapping from numbers of tokens to
+            costs. Costs between the mapping's numbers are interpolated linearly. Beyond the largest
+            number, they are extrapolated, but never decrease.
     """
     _check("c", c, low=0.0)
     known = {1: 1.0, **v} if isinstance(v, Mapping) else {1: 1.0, 2: v, _MOST_ROWS: v}
@@ -37,7 +37,7 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 
 
 def read_verify_costs(text: str, source: str) -> dict[int, float]:
-    """Read verification costs from a JSON object, by the number of tokens verified at once."""
+    """Read a JSON object that gives a cost for each number of tokens verified at once."""
     try:
         record = json.loads(text, parse_int=float)  # float accepts any number of digits
     except (ValueError, RecursionError):

@@ -42,7 +42,7 @@ class GreedyDivergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyCheck:
-    """The result of comparing temperature 0 with ``generate`` of transformers."""
+    """The result of comparing speculation at temperature 0 with ``generate`` of transformers."""
 
     prompts: int
     tokens: int

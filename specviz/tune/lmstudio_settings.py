@@ -12,12 +12,12 @@ from specviz.formats.ollama import is_gguf
 from specviz.tune.findings import EngineSettings, Finding, Snippet
 
 _KEYS = (
-    "LM Studio needs its own keys of the two models, which `lms ls` lists: if the names above "
-    "differ, replace them."
+    "LM Studio names the two models by keys of its own, which `lms ls` lists. If the names above "
+    "differ from these keys, replace the names."
 )
 _NOT_RUN = (
-    "This is the rule of llama.cpp, which LM Studio uses for GGUF files; it was not tested in LM "
-    "Studio itself. "
+    "The acceptance rule is that of llama.cpp, which LM Studio uses for GGUF files. The rule was "
+    "not tested in LM Studio itself. "
     "The SDK may change its fields in a feature release."
 )
 

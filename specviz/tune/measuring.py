@@ -1,8 +1,6 @@
 """Measure chosen cells (a candidate's γ and temperature) as lanes of a comparison plan.
 
-Measured speedups are then compared with expected ones.
-
-The jobs in ``confirming`` run the plans.
+The jobs in ``confirming`` run the plan. Then measured speedups are compared with expected ones.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ Choice = tuple[Candidate, Cell]
 class MeasuredCell:
     """A cell's speedup, as expected before the runs and as measured.
 
-    The interval covers prompts, or repeats of a single prompt.
+    The interval covers the variation between prompts or, with one prompt, between its repeats.
     """
 
     label: str
@@ -53,7 +51,7 @@ def off_by(cell: MeasuredCell) -> str:
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:
-    """Return the best candidate with its best cell at every temperature."""
+    """Return the best cell of the best candidate at every temperature."""
     if answer.best is None:
         return ()
     first, _ = answer.best

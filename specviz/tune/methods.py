@@ -2,10 +2,10 @@
 
 For most methods, every token of a text that the target wrote has an acceptance probability, from
 which the expected rounds along the text follow (``theory.along``). With prompt lookup, the text
-determines the rounds. Block verification and trees have only a lower bound: on average, they accept
-at least as many candidates as one chain with token-by-token verification. ``draft_until="cost"``,
-dynamic trees and heads have no expectation along a text. If step costs do not cover a method's
-rounds, short runs measure the speed (``method_runs``).
+determines the rounds. For block verification and trees, the text gives only a lower bound: on
+average, they accept at least as many candidates as one chain with token-by-token verification. For
+``draft_until="cost"``, dynamic trees and heads, it gives no expectation. If step costs do not cover
+a method's rounds, short runs measure the speed (``method_runs``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_method(config: RunConfig) -> None:
     """Raise ConfigError for a method that Tune does not support."""
     if not config.exact:
         raise ConfigError(
-            f"Tune scores the target's own text, which rule={config.rule} changes.",
+            f"Tune scores text of the target, but rule={config.rule} writes other text.",
             remedy="Choose a lossless rule.",
         )
     if config.draft_method.own:
@@ -52,7 +52,7 @@ def same_method(one: RunConfig, other: RunConfig) -> bool:
 
 
 def form_of(config: RunConfig) -> Form:
-    """Return whether texts give exact tokens per round, a lower bound, or neither."""
+    """Return whether scored texts give the exact expected tokens per round, a bound, or neither."""
     if not config.draft_method.has_steps:
         return "exact"  # under any rule: a copied token is accepted if it is the text's next token
     if config.draft_until == "cost" or config.draft_method.needs_head:
@@ -91,7 +91,7 @@ def method_text(config: RunConfig) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRun:
-    """The result of a short run: its whole rounds, their tokens, and the observed speedup."""
+    """The result of a short run: how many whole rounds and tokens in them, and the speedup."""
 
     gamma: int
     temperature: float

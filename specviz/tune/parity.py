@@ -112,7 +112,7 @@ class _EngineParity:
     def _compare_settings(
         self, found: Sequence[Reading], walked: Sequence[_Walked]
     ) -> Iterator[SettingCounts | int]:
-        """Yield the counts of the files' own settings and of the settings nearest to the engine's.
+        """Yield the counts of the files' own settings, and of those nearest to the engine's counts.
 
         Before the counts, yield how many settings were tried so far.
         """
@@ -130,7 +130,7 @@ class _EngineParity:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Text:
-    """An answer, with our target's hidden states along it."""
+    """The engine's answer, or our target's own text instead, with our target's hidden states."""
 
     read_text: ReadText
     first: int  # index of its first token; the prompt comes before
@@ -179,7 +179,7 @@ class _Walked:
     texts: tuple[_Text, ...]
 
     def counts(self, reading: Reading, parity: _EngineParity) -> Counts:
-        """Return the counts of our loop along the texts, for one choice of head settings."""
+        """Return the counts of our rounds along the texts, for one choice of head settings."""
         from specviz.engine.heads.following import rounds_along
 
         gamma, counts = parity.measured.gamma, self.unit.counts
@@ -209,18 +209,19 @@ def _explained(reference: Reference, gamma: int) -> bool:
 
 
 def _ids_of(pair: Pair, answer: EngineText) -> tuple[list[int], list[str]]:
-    """Return the answer's token ids, from its text if the engine reports none."""
+    """Return the answer's token ids, and notes. Missing ids are computed from its text."""
     ids, notes = list(answer.token_ids), list[str]()
     if len(ids) != answer.tokens:
         ids = list(pair.tokenizer(answer.text, add_special_tokens=False)["input_ids"])
         if len(ids) != answer.tokens:
             notes.append(
                 f"Answer {answer.number + 1} has {answer.tokens} tokens, but its text has "
-                f"{len(ids)} for our tokenizer: its rounds are not exactly those of the engine."
+                f"{len(ids)} for our tokenizer: rounds along it are not exactly the engine's."
             )
     if any(not 0 <= each < pair.vocabulary for each in ids) or len(ids) < 2:
         raise ConfigError(
-            f"Answer {answer.number + 1} of the engine is not a text of {pair.info.target.name}.",
+            f"Answer {answer.number + 1} of the engine cannot be a text of "
+            f"{pair.info.target.name}: its tokens are unknown or fewer than two.",
             remedy="Compare an engine that serves this target.",
         )
     return ids, notes
@@ -234,9 +235,10 @@ def _extended(
     temperature: float,
     places: Sequence[int],
 ) -> ReadText:
-    """Return a text with hidden states, after our target has continued it by γ tokens.
+    """Return a text with hidden states, continued by γ tokens that our target writes.
 
-    The engine's last round may have accepted tokens that the length limit cut off.
+    The engine's last round may have accepted candidates beyond the length limit. The answer does
+    not contain these, so the continuation replaces them.
     """
     from specviz.engine.decoding.sampling import Sampler
     from specviz.engine.heads.following import ReadText

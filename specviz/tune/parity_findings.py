@@ -1,7 +1,7 @@
-"""Findings: differences of an engine's acceptance from the reference whose interval excludes 0.
+"""Find out where an engine's acceptance differs from the reference.
 
-All intervals are corrected for the number of comparisons. Causes that the counts cannot separate
-are named together.
+A difference is a finding if its interval excludes 0. All intervals are corrected for the number of
+comparisons. If the counts cannot distinguish several causes, the finding names all of them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _CAUSES: dict[Condition, str] = {
     "repeated": "when a prompt is asked again: the prefix cache of the engine is the cause",
     "concurrent": "when several requests run at once",
     "sampled": "at temperature {temperature:g} than at temperature 0, relative to the reference. "
-    "The reference drafts greedily; an engine that samples its drafts differs",
+    "The reference drafts greedily, so it does not apply to an engine that samples its drafts",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The counts of our loop along the texts of a sample, one entry per unit."""
+    """The counts of our rounds along the texts of a sample, one entry per unit."""
 
     sample: Sample
     counts: tuple[Counts, ...]
@@ -62,7 +62,7 @@ class Reference:
         return [[text.number for text in each.texts] for each in self.sample.units]
 
     def grouped(self, members: Sequence[Sequence[int]]) -> Reference:
-        """Return the sample with the units summed as in ``members``."""
+        """Return a reference whose units are sums of these; ``members``: which units to sum."""
         units = [replace(self.sample.units[0], counts=total([self.engine[each] for each in some]))
                  for some in members]  # fmt: skip
         return Reference(
@@ -71,13 +71,13 @@ class Reference:
         )
 
     def difference(self) -> Estimate:
-        """Return the logarithm of the engine's τ over the reference's."""
+        """Return the mean over the units of log(engine's τ / reference's τ)."""
         return accepted_length(self.engine) - accepted_length(self.counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingCounts:
-    """The counts of our loop with one choice of head settings, one entry per prompt."""
+    """The counts of our rounds with one choice of head settings, one entry per prompt."""
 
     words: str
     counts: tuple[Counts, ...]
@@ -101,7 +101,7 @@ def report_of(
         references: one for each sample of the measurement.
         settings: counts by head settings, the files' own first; empty if no others were tried.
         tried: the number of settings to choose from, for the correction of intervals.
-        departures: for each prompt, the share of tokens that are not our target's.
+        departures: for each prompt, the share of tokens that our target clearly would not choose.
         other: another engine's name, and the reference for its answers to the same prompts.
     """
     parts = (measured.gamma, len(references) - 1, bool(settings), other is not None)
@@ -174,9 +174,9 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
         )
     else:
         what = (
-            f"Acceptance is lower at position {first.position}, and no difference is shown before. "
-            "Possible causes: the head continues from another state of its own, or its KV cache is "
-            "wrong"
+            f"Acceptance is lower at position {first.position}; no earlier position shows a "
+            "difference. Possible causes: the head continues from another of its states, or its KV "
+            "cache is wrong"
         )
     yield _finding(
         "positions", low, high,
@@ -191,7 +191,10 @@ def _setting(
     gamma: int,
     level: float,
 ) -> tuple[str, list[Finding]]:
-    """Return the settings whose counts are nearest to the engine's, and the finding if clear."""
+    """Return the settings whose counts are nearest to the engine's, and a finding.
+
+    The finding is left out unless these settings are clearly nearer than those of the files.
+    """
     if not settings:
         return "", []
     engine, own = reference.engine, settings[0]
@@ -212,10 +215,11 @@ def _setting(
     ]
     sentence = (
         f"The engine's acceptance fits the setting {best.words} better than the head files' own: "
-        f"its counts are nearer by {_range(low, high)} of the distance between the two."
+        f"its counts are nearer to that setting's, by {_range(low, high)} of the distance between "
+        "the two settings' counts."
     )
     if alike:
-        sentence += f" These settings cannot be ruled out: {'; '.join(alike)}."
+        sentence += f" Other settings that cannot be ruled out: {'; '.join(alike)}."
     return best.words, [_finding("setting", low, high, sentence)]
 
 
@@ -236,13 +240,16 @@ def _target(departures: Sequence[float], level: float) -> Iterator[Finding]:
         yield _finding(
             "target", low, high,
             f"The engine writes other texts at temperature 0: {_range(low, high)} of them have "
-            "tokens that are clearly not our target's first choice. It serves another target, "
-            "another quantisation, or another chat template.",
+            "tokens that are clearly not our target's first choice. The engine's target, "
+            "quantisation or chat template differs from ours.",
         )  # fmt: skip
 
 
 def _conditions(references: Sequence[Reference], level: float) -> Iterator[Finding]:
-    """Compare "repeated" with "alone", and the other conditions with "repeated" if measured."""
+    """Compare "repeated" with "alone", and the other conditions with "repeated".
+
+    If "repeated" was not measured, compare them with "alone", too.
+    """
     for each in references[1:]:
         condition = each.sample.condition
         base = references[0] if condition == "repeated" else _base(references)
@@ -260,7 +267,10 @@ def _against_engine(
     if high < 0 or low > 0:
         much = _less(low, high) if high < 0 else _more(low, high)
         yield _finding(
-            "engine", low, high, f"Relative to its own reference, τ is {much} than with {name}."
+            "engine",
+            low,
+            high,
+            f"Relative to each engine's reference, τ is {much} than with {name}.",
         )
 
 
@@ -312,8 +322,9 @@ def _sampling_note(reference: Reference, level: float) -> Iterator[str]:
     low, _ = _change(reference.difference(), level)
     if reference.sample.condition == "sampled" and low > 0:
         yield (
-            f"At temperature {reference.sample.temperature:g} the engine accepts more than with "
-            "greedy drafts: it samples its drafts, so the reference does not apply there."
+            f"At temperature {reference.sample.temperature:g} the engine accepts more than the "
+            "reference, which drafts greedily: the engine samples its drafts, so the reference "
+            "does not apply at this temperature."
         )
 
 

@@ -1,7 +1,8 @@
 """Differences of acceptance rates with intervals over prompts.
 
-A rate is a ratio of two sums over prompts. Its variance follows from the residuals of the prompts
-(the delta method), so rates of the same prompts are compared in pairs.
+A rate is a ratio of two sums over prompts. Its variance follows from one residual per prompt (the
+delta method). For a difference of two rates, the residuals of the same prompt are subtracted, so
+variation between prompts that affects both rates does not widen the interval.
 """
 
 from __future__ import annotations
@@ -58,16 +59,21 @@ def accepted_length(counts: Sequence[Counts]) -> Estimate:
 
 
 def at_position(counts: Sequence[Counts], position: int, given: int) -> Estimate | None:
-    """Return the acceptance rate at a position, among rounds that accepted position ``given``.
+    """Return the acceptance rate at a position.
 
-    ``given`` = 0 counts all rounds. None if there are no such rounds.
+    It is computed over the rounds that accepted the candidate at position ``given`` or, if
+    ``given`` is 0, over all rounds. None if there are no such rounds.
     """
     rows = [(each.drafts, *each.padded(position)) for each in counts]
     return ratio([row[position] for row in rows], [row[given] for row in rows])
 
 
 def distance(engine: Counts, other: Counts, gamma: int) -> float:
-    """Return how far two counts of the same text are apart, per round of the engine."""
+    """Return the distance between two counts of the same text.
+
+    It is the sum of the absolute differences (rounds, and accepted candidates at each position),
+    divided by the engine's rounds.
+    """
     pairs = zip(engine.padded(gamma), other.padded(gamma), strict=True)
     apart = abs(engine.drafts - other.drafts) + sum(abs(one - two) for one, two in pairs)
     return apart / max(1, engine.drafts)
@@ -78,7 +84,8 @@ def nearer(
 ) -> Estimate | None:
     """Return how much nearer the engine's counts are to ``second`` than to ``first``.
 
-    1: equal to ``second``; -1: equal to ``first``. None if fewer than four prompts differ.
+    The value is 1 if the engine's counts equal ``second``, and -1 if they equal ``first``. None if
+    ``first`` and ``second`` differ on fewer than four prompts.
     """
     rows = list(zip(engine, first, second, strict=True))
     apart = [

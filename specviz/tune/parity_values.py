@@ -1,4 +1,4 @@
-"""Values of the comparison of a serving engine's acceptance with ours along the same texts.
+"""Values that compare a serving engine's acceptance with ours along the same texts.
 
 ``servers/acceptance.py`` measures the engine, ``tune/parity.py`` computes the reference.
 """
@@ -17,7 +17,7 @@ FindingKind = Literal["lower", "higher", "positions", "setting", "target", "cond
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rounds with candidates, drafted candidates, and accepted ones by position."""
+    """How many rounds had candidates, how many candidates were drafted, and how many accepted."""
 
     drafts: int
     drafted: int
@@ -102,7 +102,8 @@ class Finding:
 class ConditionResult:
     """Acceptance under one condition.
 
-    ``change`` is the engine's τ over the reference's, minus 1; ``low`` and ``high`` its interval.
+    ``change``: the engine's τ divided by the reference's, minus 1. ``low`` and ``high``: the ends
+    of its interval.
     """
 
     condition: Condition
@@ -138,7 +139,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionResult:
-    """Acceptance at one position: given that the candidates before were accepted, and per round."""
+    """Acceptance at a position, over rounds that accepted all candidates before, and over all."""
 
     position: int
     given: Rates
@@ -147,7 +148,7 @@ class PositionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParityReport:
-    """The engine's acceptance beside the reference, and the causes that can be shown."""
+    """The engine's acceptance, the reference, and the findings on where they differ."""
 
     address: str
     title: str

@@ -33,7 +33,8 @@ class Question:
     ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
-    writes for each prompt at the ranked temperature; at temperature 0 all would be equal.
+    writes for each prompt at the ranked temperature. At temperature 0 they would be equal, so
+    there is only one.
     ``text_budget``: seconds for more continuations of a single prompt while its interval is wide.
     """
 
@@ -58,12 +59,12 @@ class Question:
             check_candidate(each.config, self.config)
             if each.spec.served and not each.spec.has_draft:
                 raise ConfigError(
-                    "A target on a server is scored together with a draft model.",
+                    "For a target on a server, Tune needs a draft model.",
                     remedy="Add --draft.",
                 )
             if each.spec.served and not is_plain(each.config):
                 raise ConfigError(
-                    "Log-probabilities from a server support only one chain of a draft model, "
+                    "For a target on a server, Tune supports only one chain of a draft model, "
                     "verified token by token.",
                     remedy="Leave out the other methods.",
                 )
@@ -131,7 +132,10 @@ def with_draft(default: Lane, draft: str, target: str) -> Lane:
 
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:
-    """Raise ConfigError for an unsupported method, or if another setting differs from ``like``."""
+    """Raise ConfigError for an unsupported method.
+
+    Also if a setting that is not part of the method differs from ``like``.
+    """
     check_method(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if getattr(config, name) != getattr(like, name):

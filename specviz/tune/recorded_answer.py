@@ -44,7 +44,7 @@ def _values(candidate: Candidate) -> dict[str, object]:
 
 
 def answer_from_record(text: str) -> Answer:
-    """Return the recorded answer, as a complete one."""
+    """Return the recorded answer, marked as complete."""
     recorded = from_json(text, _RecordedAnswer)
     candidates = tuple(
         Candidate(

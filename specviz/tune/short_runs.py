@@ -37,7 +37,11 @@ def speculation(
 
 
 def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
-    """Return the token ids of prompts, cut from the presets so that the new text fits."""
+    """Return the token ids of prompts: the presets, cut to several lengths.
+
+    With a chat template, each preset is used at its full length. All prompts leave room for the new
+    text in the pair's context.
+    """
     from specviz.engine.model.chat import encode_prompt
 
     room = None if pair.max_context is None else pair.max_context - settings.max_new_tokens

@@ -1,9 +1,10 @@
 """The expected speedup for every γ and temperature, from texts that were scored once.
 
 The speedup follows from the acceptance along each text and the step costs. Expected rounds along a
-text are exact (``theory.along``): every token has its own acceptance probability. Rounds cut short
-by the end of a text are left out, as in the engine. The interval combines the errors of the texts
-(Student's t over texts or, for few texts, over their segments) and of the step costs.
+text are computed exactly from the acceptance probability of each token (``theory.along``). Rounds
+cut short by the end of a text are left out, as in the figures of a run. The interval combines two
+errors: that of the step costs, and that of the texts (Student's t over texts or, for few texts,
+over their segments).
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def surface(
     """Return a cell for every γ and temperature; leave out texts that the target cannot write.
 
     Args:
-        known: The rounds of earlier texts for the same γ and odds; new texts are added.
+        known: A cache of each text's expected rounds, for the same γ and odds. Rounds of new texts
+            are added to it.
     """
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
     by_temperature: dict[float, list[ScoredText]] = {}
@@ -164,7 +166,10 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
 
 
 def enough_texts(cell: Cell) -> int:
-    """Return how many texts narrow the interval to ± 10 %, or nearly to the width from costs."""
+    """Return how many texts are enough.
+
+    They are enough if the interval is ± 10 %, or if most of its width comes from the step costs.
+    """
     if cell.from_texts is None or not cell.low or not cell.high:
         return cell.num_texts
     squared = (math.log(cell.high / cell.low) / 2) ** 2
@@ -201,7 +206,7 @@ def _cell(
 
 
 def _speedup(texts: Sequence[ExpectedRounds], costs: StepCosts) -> tuple[float, float | None]:
-    """Return the speedup, and the half-width of the 95 % interval of its log over texts."""
+    """Return the speedup, and the half-width of its 95 % interval over texts, as a logarithm."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
@@ -217,9 +222,10 @@ def _speedup(texts: Sequence[ExpectedRounds], costs: StepCosts) -> tuple[float, 
 
 
 def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
-    """Return (target-alone, speculative) seconds of each segment.
+    """Return the seconds (target alone, speculative) of each segment of a text.
 
-    The speculative seconds are divided in proportion to the rounds that begin in a segment.
+    A segment's share of the speculative seconds is its share of the rounds, counted where they
+    begin.
     """
     length = len(text.begins)
     count = max(1, round(length / _SEGMENT), min(_FEWEST, length // _SHORTEST))

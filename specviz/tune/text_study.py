@@ -1,7 +1,8 @@
 """The study for Tune's expected speedups: score texts of the target and measure step costs.
 
-There is one text for each temperature and prompt. Candidates with the same target reuse its texts,
-so all are scored on the same tokens. Importing this module does not load torch.
+There is one text for each temperature and prompt; at the first temperature there may be several.
+Candidates with the same target reuse its texts, so all are scored on the same tokens. Importing
+this module does not load torch.
 """
 
 from __future__ import annotations
@@ -48,14 +49,15 @@ Found = PairFound | ScoredText | CostsFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStudy:
-    """A study that yields the pair, stored costs, every scored text, then newly measured costs.
+    """A study that yields the pair, stored step costs, every scored text, and missing step costs.
 
     ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
-    another study, in the order of samplings, prompts and continuations. ``continuations``: the
-    number of texts for each prompt at the first sampling, unless it is greedy. Their seeds are
-    consecutive, from the configuration's seed + ``first_continuation`` on. ``text``: a text to
-    score after each prompt, instead of text that the target writes. ``costs``: whether to yield
-    step costs.
+    another study, to be scored again, in the order of samplings, prompts and continuations.
+    ``continuations``: the number of texts for each prompt at the first sampling; one if that
+    sampling is greedy. The first of these texts has the configuration's seed plus
+    ``first_continuation``, and the seed of each further one is 1 higher. ``text``: a text to score
+    after each prompt, instead of text that the target writes. ``costs``: whether to yield step
+    costs.
     """
 
     items: tuple[SuiteItem, ...]
@@ -86,7 +88,7 @@ class TextStudy:
             yield CostsFound(temperatures=group, costs=made)
 
     def shares(self) -> tuple[TextStudy | Texts, ...]:
-        """Return one study for the pair and its costs, and one for each text."""
+        """Split the study: return one for the pair and its costs, and one for each text."""
         each_text = (
             replace(
                 self,
@@ -107,7 +109,7 @@ class TextStudy:
             yield self._scored(pair, sampling, seeded, item, place)
 
     def places(self) -> Iterator[tuple[SamplingParams, SuiteItem, int]]:
-        """Yield the sampling, the prompt and the number of the continuation of each text."""
+        """Yield for each text its sampling, its prompt and the number of its continuation."""
         first = self.first_continuation
         for sampling in self.samplings:
             several = sampling == self.samplings[0] and sampling.temperature > 0
@@ -163,7 +165,7 @@ class TextStudy:
         return prompt_ids, written(pair, prompt_ids, replace(config, chat=False))
 
     def _groups(self) -> list[tuple[float, ...]]:
-        """Return groups of temperatures with the same step costs: sampled and greedy ones."""
+        """Return the temperatures in groups that share step costs: those above 0, and 0."""
         temperatures = [sampling.temperature for sampling in self.samplings]
         parts = [tuple(t for t in temperatures if (t == 0) is greedy) for greedy in (False, True)]
         return [part for part in parts if part]
@@ -199,7 +201,7 @@ class Texts:
 
 
 def usual_method(config: RunConfig, drafter: str) -> RunConfig:
-    """Return settings for one chain of γ candidates, verified token by token."""
+    """Return ``config``, changed to one chain of γ candidates, verified token by token."""
     return replace(
         config, drafter=drafter, rule="lossless", num_drafts=1, replacement=True, branching=(),
         dynamic_tree=(), draft_until="count",

@@ -52,9 +52,9 @@ class _CandidateState:
 class TuneJob(MakerJob):
     """A job that scores the candidates, then makes short runs for methods without step costs.
 
-    While the interval for a single prompt is wide, the target writes further continuations.
-    ``given``: step costs of another machine, used instead of measuring this machine's. ``count``
-    grows with every result.
+    If the question has one prompt, the target writes further continuations while the interval is
+    wide. ``given``: step costs of another machine, used instead of this machine's. ``count``: the
+    number of results so far.
     """
 
     def __init__(
@@ -212,7 +212,10 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
-        """Return the tokens of a finished candidate's texts, if it has the same target, or ()."""
+        """Return the tokens of the texts of a finished candidate with the same target, or ().
+
+        ``first``: the index of the first text to return.
+        """
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place
             if each.lane is not lane and same and len(each.texts) == self._num_texts:

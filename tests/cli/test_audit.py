@@ -139,7 +139,7 @@ def test_prints_the_verdict_first_and_then_the_evidence(
         ("--fork 1:1:7=0.5", "--fork has no effect on an audit."),
         (
             "--break match --drafter prompt-lookup",
-            "Bugs can be injected only into one chain of the draft model",
+            "Bugs can be injected only into runs in which the draft model drafts one chain",
         ),
         ("--target x --drafter model", "--target needs --draft."),
         ("--seed 9000000000000000", "seed is 9000000000000000."),

@@ -75,7 +75,7 @@ def test_prints_a_summary(
     assert main(["score", "--text-file", file, *models(folder)]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    assert "The target did not write this text" in " ".join(out.split())
+    assert "This text was not written by the target" in " ".join(out.split())
     assert main(["score", "--text-file", file, "--temperature", "0", *models(folder)]) == 0
     assert "has probability 0" in " ".join(capsys.readouterr().out.split())
     assert main(["score", "--prompt", PROMPT, *SHORT, *models(folder)]) == 0

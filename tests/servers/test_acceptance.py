@@ -128,7 +128,9 @@ def test_a_wrong_state_to_continue_from_shows_from_position_2_on(models: Models)
     report = report_of(models, Faults(head=models.recycled))
     assert kinds(report) == ["lower", "positions", "setting"]
     assert report.fits == "continuing after the norm"
-    assert "lower at position 2, and no difference is shown before" in report.findings[1].sentence
+    assert (
+        "lower at position 2; no earlier position shows a difference" in report.findings[1].sentence
+    )
     assert report.lower
     first, second, _ = (each.given for each in report.positions)
     assert first.low < 0 < first.high
@@ -172,7 +174,7 @@ def test_another_quantisation_of_the_target_is_named(models: Models) -> None:
     report = report_of(models, Faults(head=models.head, target=other))
     assert "target" in kinds(report)
     assert report.same_text < 8
-    assert "another quantisation" in report.findings[0].sentence
+    assert "quantisation or chat template differs" in report.findings[0].sentence
     assert report.fits == ""
 
 

@@ -82,7 +82,7 @@ def test_servers_support_only_one_chain_of_a_draft() -> None:
     Question(lanes=(lane,), items=ITEMS)
     for changes in ({"rule": "block"}, {"num_drafts": 2}, {"drafter": "suffix"}):
         other = replace(lane, config=method(**changes))
-        with pytest.raises(ConfigError, match="Log-probabilities from a server"):
+        with pytest.raises(ConfigError, match="For a target on a server"):
             Question(lanes=(lane, other), items=ITEMS)
 
 

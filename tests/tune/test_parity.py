@@ -158,7 +158,7 @@ def report(
     [
         ((0, 0, 0), [], "No difference shown"),
         ((-5, -5, -3), ["lower", "positions"], "lower from position 1 on"),
-        ((0, -5, -3), ["lower", "positions"], "lower at position 2, and no difference is shown"),
+        ((0, -5, -3), ["lower", "positions"], "lower at position 2; no earlier position shows"),
         ((5, 4, 3), ["higher"], "it has another head"),
     ],
 )

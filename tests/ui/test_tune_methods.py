@@ -66,7 +66,7 @@ def test_methods_become_candidates_and_the_table_shows_their_basis(maker: Scorin
 def test_leaves_out_invalid_methods_with_a_warning(maker: ScoringMaker) -> None:
     bad = {
         "rule=blocks": "rule is 'blocks'.",
-        "rule=typical,epsilon=0.1": "which rule=typical changes.",
+        "rule=typical,epsilon=0.1": "but rule=typical writes other text.",
         "drafter=os:system": "custom drafters.",
         "draft_until=oracle": "The oracle is a bound",
         "branching=2x0": "A tree has a branching of 0.",

@@ -159,7 +159,7 @@ def test_scores_pasted_text_unchanged(use: Callable[..., ScoringMaker]) -> None:
     assert question.text == "One day a cat sat down."
     assert [each.text for each in maker.studies] == [question.text]
     assert question.labels == ("draft model",) or len(question.lanes) == 1  # nothing to copy from
-    assert "The target did not write this text" in page_text(app)
+    assert "This text was not written by the target" in page_text(app)
     keys = {each.key for each in app.button}
     assert not keys & {"tune_watch", "tune_measure"}
     beside = [each.value for each in at(app, "Along the text").caption if "min(1," in each.value]

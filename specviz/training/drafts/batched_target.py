@@ -1,4 +1,4 @@
-"""The target's pass over many texts at once, in torch, from the weights of its lean step.
+"""Run the target over many texts at once, in torch, with the weights of ``engine.model.lean``.
 
 Each pass loads the weights once for all texts, so writing 64 texts together takes only a few times
 as long as writing one. Each text has its own random numbers, so it does not depend on the other
@@ -41,7 +41,7 @@ class _Cache:
     values: torch.Tensor
 
     def part(self, first: int, count: int) -> _Cache:
-        """Return the rows of some texts, which share the memory."""
+        """Return the part of the cache that belongs to some texts, as a view of the same memory."""
         return _Cache(self.keys.narrow(1, first, count), self.values.narrow(1, first, count))
 
 
@@ -195,7 +195,7 @@ class BatchedTarget:
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A text that is being written, with the number that draws its next token."""
+    """A text that is being written, with a random number for each of its new tokens."""
 
     text: Writing
     _uniforms: np.ndarray = field(init=False)
@@ -218,7 +218,7 @@ class _Open:
 
 
 def _mask(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor:
-    """Return which cache rows each token sees, `[text, 1, token, row]`."""
+    """Return which cache rows each token attends to, `[text, 1, token, row]`."""
     row = torch.arange(end, device=positions.device)
     seen = row <= positions[:, :, None]
     if window is not None:
@@ -233,7 +233,7 @@ def _store(cache: torch.Tensor, positions: torch.Tensor, new: torch.Tensor) -> N
 
 
 def _close(going: list[_Open], cache: _Cache) -> None:
-    """Remove finished texts; the last text moves into each free row of the cache."""
+    """Remove finished texts. The last text takes the place of each removed one in the cache."""
     for place in reversed(range(len(going))):
         if not going[place].over:
             continue

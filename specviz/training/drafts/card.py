@@ -123,7 +123,7 @@ def _head(plan: TrainingPlan, target: TargetFacts) -> str:
     stated = [] if target.licence == NOT_STATED else [f"license: {target.licence.lower()}"]
     front = ["---", *stated, "tags: [speculative-decoding]", "---"]
     title = f"# {_KINDS[plan.kind]} for {_code(target.name)}"
-    does = "Drafts tokens for this target in speculative decoding. It has no use without it."
+    does = "Drafts tokens for this target in speculative decoding, and has no other use."
     return "\n".join(front) + f"\n\n{title}\n\n{does} The weights are in half precision."
 
 
@@ -155,7 +155,8 @@ def _source(plan: TextPlan, *, chats: bool) -> str:
         return "on its own, without prompts"
     return (
         f"on its own. About {100 * plan.task_share:.0f} % of them answer tasks, most of which are "
-        "about a passage that it wrote first. In the others it wrote both sides of a conversation"
+        "about a passage that the target wrote first. In the others, the target wrote both sides "
+        "of a conversation"
     )
 
 
@@ -229,9 +230,9 @@ def _use(plan: TrainingPlan, target: TargetFacts, commands: Sequence[ServingComm
     parts = [f"In specviz:\n\n```\n{own}\n```"]
     parts += [f"In {each.engine}:\n\n```\n{each.text}\n```" for each in commands]
     more = {
-        "eagle3": "`--export speculators`, `--export eagle` or `--export gguf` writes it for vLLM, "
-        "SGLang or llama.cpp.",
-        "small": "`--export gguf` writes it for llama.cpp.",
+        "eagle3": "`--export speculators`, `--export eagle` or `--export gguf` writes the head for "
+        "vLLM, SGLang or llama.cpp.",
+        "small": "`--export gguf` writes the model for llama.cpp.",
         "medusa": "vLLM loads the folder as it is if the heads propose the whole vocabulary.",
     }
     return "\n\n".join([*parts, more[plan.kind]])
@@ -242,7 +243,7 @@ def _percent(share: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a name without characters that Markdown or a shell reads in another way."""
+    """Return a name in which "_" replaces characters that mean something in Markdown or a shell."""
     return _UNUSUAL.sub("_", text)
 
 

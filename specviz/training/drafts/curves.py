@@ -17,7 +17,7 @@ CURVE = "curve.jsonl"  # beside a draft's weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPoint:
-    """The mean loss of the steps up to ``step`` since the point before."""
+    """The mean loss of the steps after the previous point, up to ``step``."""
 
     step: int
     loss: float
@@ -34,7 +34,7 @@ class Curves:
     _width: int = 1  # steps in one point of the losses
 
     def add(self, row: Trained) -> None:
-        """Add a step; if it is repeated after a crash, first drop the points from it on."""
+        """Add a step. If a resumed training repeats it, first drop the points from it on."""
         if self.losses and row.step <= self.losses[-1].step:
             self._drop_from(row.step)
         self._add_loss(row)
@@ -74,7 +74,7 @@ def _joined(first: LossPoint, second: LossPoint) -> LossPoint:
 
 
 def logged_curves(folder: Path, planned: int) -> Curves:
-    """Return the curves of an earlier part of a training; empty if there is no log."""
+    """Return the curves of the steps in a training's log; empty if there is no log."""
     curves = Curves()
     for row in _rows(folder / LOG):
         try:

@@ -65,7 +65,8 @@ def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def shifted(values: torch.Tensor, positions: int) -> list[torch.Tensor]:
     """Return, for each position p, ``values`` `[text, row, …]` shifted by 1 + p rows.
 
-    Row t then has the values at token t + 1 + p, where the target predicts the candidate t + 2 + p.
+    Row t then has the values at token t + 1 + p. There the target predicts token t + 2 + p, the
+    candidate at position p.
     """
     rows = values.shape[1] - positions
     return [values[:, 1 + number : 1 + number + rows] for number in range(positions)]

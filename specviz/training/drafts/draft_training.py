@@ -144,7 +144,7 @@ def _read_plan(folder: Path) -> dict[str, Any] | None:
 
 
 def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch.Tensor, float]:
-    """Return the ids that the draft can propose, ascending, and their share of what was written."""
+    """Return the ids that the draft can propose, ascending, and their share of written tokens."""
     written = torch.cat([each.ids[each.written] for each in texts.texts]).long()
     often = torch.bincount(written, minlength=vocabulary)
     if not 0 < count < vocabulary:
@@ -154,7 +154,10 @@ def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch
 
 
 def read_places(layers: int) -> tuple[int, int, int]:
-    """Return the layers whose inputs an EAGLE-3 head uses: the choice of its authors."""
+    """Return the layers whose inputs an EAGLE-3 head uses.
+
+    These are the choice of its authors or, in a target with few layers, the last three.
+    """
     if layers < 3:
         raise TrainingError(
             f"The target has {layers} layers, and an EAGLE-3 head reads three.",
@@ -165,7 +168,7 @@ def read_places(layers: int) -> tuple[int, int, int]:
 
 
 def _parts(texts: WrittenTexts) -> tuple[list[Text], list[Text]]:
-    """Return the texts to train on, and the held-out ones of the evaluations."""
+    """Return the texts to train on, and held-out texts for the evaluations."""
     training, held_out = ([texts.texts[i] for i in part] for part in texts.parts)
     return training, held_out[:_EVALUATED]
 
@@ -219,7 +222,7 @@ def _evaluate(check: Windows, batch: int, draft: nn.Module) -> dict[str, Any]:
 
 
 def _finish(draft: Draft, folder: Path, check: Windows, plan: TrainingPlan) -> TrainedDraft:
-    """Write the best draft as a folder that loads as any other head."""
+    """Write the best draft as a folder that loads as any other draft."""
     saved = folder / "best.pt"
     step = plan.steps
     if saved.exists():

@@ -91,7 +91,7 @@ class Eagle3Draft(Draft):
         at: torch.Tensor,
         memory: list[tuple[torch.Tensor, torch.Tensor]],
     ) -> torch.Tensor:
-        """Return the next states `[text, row, width]`; ``memory`` has keys and values so far."""
+        """Return the next states `[text, row, width]`; add their keys and values to ``memory``."""
         lean, eps = self._target.lean, self._target.eps
         texts, rows, _ = state.shape
         x = torch.cat(
@@ -168,7 +168,8 @@ class Eagle3Draft(Draft):
 def _mixed(q: torch.Tensor, memory: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
     """Return attention over the text's rows up to each row, and over the row's own earlier states.
 
-    ``memory``: the keys and values of the text's rows, then those of each own state.
+    ``memory``: pairs of keys and values; the first is of the text's rows, the others are of the
+    rows' own earlier states.
     """
     (keys, values), own = memory[0], memory[1:]
     if not own:

@@ -1,4 +1,4 @@
-"""What a training costs before it starts: the draft's step, disk space and time.
+"""Predict, before a training starts, the cost of a draft step, disk space and time.
 
 Everything is predicted from the target's shape and this machine's memory bandwidth and arithmetic;
 nothing is loaded. Once a training runs, ``training_job`` predicts the remaining time from its pace.
@@ -41,7 +41,7 @@ class DraftSize:
 class Estimate:
     """The predicted cost of a training. ``disk_bytes`` is an upper limit.
 
-    ``c``: the bytes of a draft step over those of a target step.
+    ``c``: the bytes that a draft step reads, divided by those that a target step reads.
     """
 
     c: float
@@ -65,7 +65,7 @@ class Estimate:
 
 
 def estimate(plan: TrainingPlan, room: BodyRoom, arithmetic: float) -> Estimate | None:
-    """Return the expected cost of a plan; None if the target cannot be trained for.
+    """Return the expected cost of a plan; None if training does not support the target.
 
     Args:
         plan: What to train.
@@ -133,7 +133,7 @@ def kept_tokens(plan: TrainingPlan, target: ModelShape) -> int:
 
 
 def _operations(plan: TrainingPlan, target: ModelShape, size: DraftSize) -> float:
-    """Return the operations of a training step for each of its tokens."""
+    """Return the floating-point operations of a training step, per token."""
     teacher = 2 * target.shape.width * kept_tokens(plan, target)
     passes = 1 if plan.kind == "small" else plan.positions
     return 2 * _BACKWARD * size.read * passes + teacher
@@ -146,9 +146,10 @@ def long_time(seconds: float) -> str:
 
 @cache
 def measured_arithmetic() -> float:
-    """Return this processor's operations per second in a product: the best of a few.
+    """Return this processor's floating-point operations per second in a matrix product.
 
-    The first product of a process also starts threads, and a busy machine interrupts some.
+    The fastest of several products counts, because the first one also starts threads, and other
+    work on the machine may slow some of them down.
     """
     rows = np.ones((_PRODUCT, _PRODUCT), np.float32)
     seconds = list[float]()

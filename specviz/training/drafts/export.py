@@ -1,4 +1,4 @@
-"""Write a trained draft in the format of another engine, with the command that serves it.
+"""Write a trained draft in the format of another engine, and return the command that serves it.
 
 * ``eagle``: an EAGLE-3 head in its authors' layout, as SpecForge writes it, for SGLang.
 * ``speculators``: an EAGLE-3 head for vLLM.
@@ -178,8 +178,8 @@ def draft_commands(
     """Return the commands that serve a draft's folder without a conversion.
 
     ``place``: the folder as the commands name it; by default its whole path.
-    vLLM 0.32 allocates the output of Medusa heads for the whole vocabulary, so it loads only
-    heads that propose the whole vocabulary.
+    For Medusa heads that propose only a part of the vocabulary there is no command: vLLM 0.32
+    allocates their output for the whole vocabulary, so it cannot load them.
     """
     draft = read_trained(folder)
     if draft.head is not None and draft.kind == "medusa":
@@ -259,7 +259,7 @@ def read_weights(files: Sequence[Path]) -> dict[str, torch.Tensor]:
 
 
 def speculators_name(name: str) -> str:
-    """Return a tensor's name in the speculators format, given that in the authors' layout."""
+    """Return a tensor's name in the speculators format, given its name in the authors' layout."""
     name = re.sub(r"^midlayer\.", "layers.0.", name)
     return re.sub(
         r"^additional_layers\.(\d+)\.", lambda found: f"layers.{int(found[1]) + 1}.", name
@@ -289,8 +289,9 @@ def flags_of(facts: HeadFacts) -> dict[str, bool]:
 def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
     """Return the configuration for SGLang.
 
-    SGLang reads layer outputs from a nested list, and by default the authors' layers. vLLM would
-    read the nested list as layer inputs, so it is only written where it differs from the default.
+    A nested list names the layers whose outputs SGLang reads; without it, SGLang reads the authors'
+    layers. vLLM would take the list for layer inputs, so it is written only for heads that read
+    other layers than the authors'.
     """
     config = dict(facts.config) | {"torch_dtype": _dtype(facts), "target_model": target}
     places = places_of(facts)
@@ -346,7 +347,7 @@ def _layer_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rope_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rotation with the keys of transformers 5."""
+    """Return the RoPE settings under the keys of transformers 5."""
     nested = config.get("rope_parameters") or config.get("rope_scaling") or {}
     scaling = dict(nested) if isinstance(nested, dict) else {}
     kind = scaling.pop("type", None)
@@ -355,7 +356,7 @@ def rope_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _architectures(target: str) -> list[str]:
-    """Return the target's architecture if its folder is here, else none."""
+    """Return the target's architectures if ``target`` is a folder on this machine, else []."""
     path = Path(target).expanduser() / _CONFIG
     named = read_object(path).get("architectures") if path.is_file() else None
     return [str(each) for each in named] if isinstance(named, list) else []

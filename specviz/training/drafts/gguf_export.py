@@ -37,7 +37,8 @@ def write_small(folder: Path, path: Path, target: str) -> None:
     Args:
         folder: The model, beside which the training wrote the target's tokenizer.
         path: The GGUF file.
-        target: The target's GGUF file, if its vocabulary is to be copied.
+        target: The target. If it is a GGUF file, its vocabulary is copied; otherwise the vocabulary
+            comes from the tokenizer in ``folder``.
     """
     model = read_folder(folder)
     config, family = model.config, str(model.config.get("model_type"))

@@ -60,7 +60,7 @@ def folder_named(name: str) -> Path:
 
 
 def kept_trainings() -> tuple[KeptTraining, ...]:
-    """Return the trainings in their folder, the latest first."""
+    """Return the trainings in ``trainings_folder``, the latest first."""
     try:
         folders = sorted(trainings_folder().iterdir(), key=_changed, reverse=True)
     except (OSError, SpecvizError):
@@ -89,7 +89,7 @@ def kept_training(folder: Path) -> KeptTraining | None:
 
 
 def plan_stated(path: Path) -> dict[str, Any]:
-    """Return what a folder's plan states; plans of earlier versions have no tasks."""
+    """Return the values in a plan file; ``task_share`` is 0 in plans of versions without tasks."""
     stated: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(texts := stated.get("texts"), dict):
         texts.setdefault("task_share", 0.0)

@@ -1,4 +1,4 @@
-"""The loss of a draft, and how much of it the target would accept.
+"""The loss of a draft, and the share of its candidates that the target would accept.
 
 The target's probabilities are normalised over its whole vocabulary, so those of the tokens that a
 draft can propose add up to less than 1. The loss starts as the cross-entropy and later shifts to 1

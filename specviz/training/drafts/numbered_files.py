@@ -51,7 +51,7 @@ class OpenFile:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write a file under another name, and rename it.
+    """Write a file under another name, and rename it once it is complete.
 
     Raises:
         TrainingError: The disk is full, or the folder cannot be written.

@@ -1,4 +1,4 @@
-"""What is trained on which texts, as plain values that are stored beside the result."""
+"""The plan of a training (the draft and its texts), as plain values stored beside the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TextPlan:
 
     Half of them are greedy, half are drawn at temperatures from 0.8 to 1. Without ``prompts`` the
     target writes on its own. A chat model answers tasks in ``task_share`` of the texts and writes
-    both sides of a conversation in the others. Any other model writes from the start of a text.
+    both sides of a conversation in the others. A model without a chat template writes whole texts.
     """
 
     count: int = 1000
@@ -53,9 +53,9 @@ class TextPlan:
 class TrainingPlan:
     """A draft and its training.
 
-    ``vocabulary``: tokens that the draft can propose, the most frequent ones; 0 for all.
-    ``positions``: candidates in a row on which the loss is computed; from the second on, an EAGLE
-    head goes on from its own state. Medusa trains one head for each.
+    ``vocabulary``: how many of the most frequent tokens the draft can propose; 0 for all.
+    ``positions``: how many consecutive candidates the loss covers. From the second candidate on, an
+    EAGLE-3 head continues from its own state; Medusa trains one head per candidate.
     """
 
     kind: DraftKind = "eagle3"

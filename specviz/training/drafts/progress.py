@@ -1,4 +1,4 @@
-"""What a training reports while it runs, as plain values that cross a pipe; no torch."""
+"""What a training reports while it runs: plain values without torch, sent between processes."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Windows(ABC):
             yield self._window([(each, 0) for each in self._texts[first : first + count]])
 
     def _begin(self, text: Text, random: np.random.Generator) -> int:
-        """Return where a part begins that contains written tokens."""
+        """Return where to begin a part of the text so that it contains written tokens."""
         spare = len(text.ids) - self._length
         if spare <= 0:
             return 0

@@ -27,7 +27,8 @@ class TargetWeights:
         """Return the weights of a pair's target.
 
         Raises:
-            TrainingError: The target has a simulated size, or its architecture has no lean step.
+            TrainingError: The target has a simulated size, or specviz has no forward pass of its
+                own (lean step) for the target's architecture.
         """
         lean = pair.target_weights
         if pair.info.target.body is not None:

@@ -1,7 +1,7 @@
 """Tasks that a chat model answers while it writes its texts, most of them about its own passages.
 
 A model that only talks to itself is seldom asked to summarise, translate or extract. A draft that
-never saw such answers proposes little of them.
+never saw such answers predicts them badly.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _PACE = 0.1  # weight of the latest step in the mean seconds of a step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftWork:
-    """The training of a draft as a job's work: ``find`` does it. ``label`` is for a status line."""
+    """The work of a training job: ``find`` trains the draft, ``label`` is for a status line."""
 
     plan: TrainingPlan
     spec: PairSpec
@@ -93,7 +93,7 @@ class DraftWork:
 
 
 def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
-    """Return the costs of a round; without step costs, verifying costs as much as a step."""
+    """Return the costs of a round; without step costs, a verification counts as a target step."""
     if costs is None:
         return RoundCosts(c=c, verify=(1.0,) * MOST_CANDIDATES, measured=False)
     step = costs.target_step(_CONTEXT)

@@ -59,7 +59,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """Acceptance on held-out texts after training on so many tokens."""
+    """Acceptance by position on held-out texts, after training on ``tokens`` tokens."""
 
     tokens: int
     accepted: tuple[float, ...]

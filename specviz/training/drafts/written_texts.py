@@ -1,9 +1,10 @@
 """The texts that the target writes, kept in a folder, one file for each batch.
 
-A text's batch, prompt, temperature and draws follow from the plan and its number. So an
+The plan and a text's number determine its batch, prompt, temperature and random numbers. So an
 interrupted collection resumes with the first missing batch, and the interruption does not change
-the texts. The unfinished texts of a batch are saved regularly. A text is held out if the
-hash of its first tokens is low, so texts with the same beginning are in the same part.
+the texts. The unfinished texts of a batch are saved regularly. A text is held out if the hash of
+its first tokens is low. So texts with the same beginning are either all held out or all used for
+training.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class WrittenTexts:
 
     @property
     def parts(self) -> tuple[list[int], list[int]]:
-        """Return the numbers of the texts to train on and of those held out, at least one."""
+        """Return the numbers of the texts to train on, and of the held-out texts (at least one)."""
         shared = _shared_beginning(self.texts)
         places = [_place(each.ids[shared:]) for each in self.texts]
         limit = max(HELD_OUT, min(places, default=0.0))
@@ -232,7 +233,7 @@ class _Writer:
 
 @dataclass(slots=True, eq=False)
 class _Growing:
-    """A text that the target is writing; its number decides how."""
+    """A text that the target is writing; its number determines its temperature and its kind."""
 
     number: int
     plan: TextPlan
@@ -267,7 +268,7 @@ class _Growing:
         return Text(ids, torch.tensor(self.written), self.ended)
 
     def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
-        """Add tokens; ``end``: the first one ends a turn, and is left out if already there."""
+        """Add tokens. ``end``: the first one ends a turn; leave it out if the text ends with it."""
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
         self.written += [written] * len(ids)
@@ -324,7 +325,7 @@ class _Turns:
 
     @staticmethod
     def of(pair: Pair) -> _Turns:
-        """Take the template apart by rendering it with marked messages."""
+        """Split the chat template at the messages, by rendering it with placeholders."""
         user, reply = (
             Message(role="user", content=_PLACE),
             Message(role="assistant", content=_PLACE),
@@ -369,7 +370,7 @@ def _texts(tensors: Mapping[str, torch.Tensor]) -> Iterator[Text]:
 
 
 def _shared_beginning(texts: Sequence[Text]) -> int:
-    """Return how many tokens all texts begin with, such as a system prompt."""
+    """Return the length of the beginning that all texts share, such as a system prompt."""
     if not texts:
         return 0
     shortest = min(len(each.ids) for each in texts)

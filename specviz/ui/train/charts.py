@@ -41,8 +41,8 @@ def acceptance_chart(checks: Sequence[Trained], break_even: float | None) -> go.
 
     Args:
         checks: The evaluations on held-out texts.
-        break_even: The acceptance above which the best γ gives a speedup, if it is the same at
-            all positions.
+        break_even: The acceptance above which the best γ gives a speedup. It assumes the same
+            acceptance at all positions.
     """
     made = figure(x_title="step", y_title="acceptance probability", height=_HEIGHT)
     for place in range(max((len(each.accepted) for each in checks), default=0)):
@@ -77,8 +77,8 @@ def worth_chart(points: Sequence[WorthPoint]) -> go.Figure:
 def gains_chart(found: Sequence[tuple[str, Worth]]) -> go.Figure:
     """Draw the expected speedup over γ, one line for each temperature.
 
-    Open points have more positions than were trained; they assume that the further positions have
-    the acceptance of the last trained one.
+    Open points are those where γ is larger than the number of trained positions. They assume that
+    the further positions have the acceptance of the last trained one.
     """
     made = figure(
         x_title="candidates per round, γ", y_title=f"expected speedup, {TIMES_THE_TARGET}",

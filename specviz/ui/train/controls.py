@@ -143,9 +143,9 @@ def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
     """Let the user choose a source of prompts; return it, its prompts, and an error in its file."""
     source = st.selectbox(
         "Texts", SOURCES, key="train_source", bind=_LINKED,
-        help="The target writes the texts that the draft learns from. The target's own: "
-        "conversations and answers to tasks or, without a chat template, whole texts. With the "
-        "other choices, the target answers the chosen prompts.",
+        help="The target writes the texts that the draft learns from. With “The target's own”, it "
+        "writes conversations and answers to tasks or, without a chat template, whole texts. With "
+        "the other choices, it answers the chosen prompts.",
     )  # fmt: skip
     if source in SHIPPED_SUITES:
         return source, tuple(each.prompt for each in SHIPPED_SUITES[source]()), None

@@ -28,7 +28,9 @@ _GIVES_WAY = "train_gives_way"
 
 
 def target_of(spec: PairSpec) -> PairSpec:
-    """Return the target of a pair, without simulated sizes; an embedded pair stays a pair.
+    """Return the target of a pair, without simulated sizes.
+
+    An embedded pair, and a target with an MTP head of its own, are returned with their draft.
 
     Raises:
         ConfigError: The target is on a server.
@@ -56,7 +58,7 @@ def start(spec: PairSpec, plan: TrainingPlan, folder: Path, *, gives_way: bool) 
     """Start the training in a folder, or go on with it.
 
     Raises:
-        ConfigError: It runs already, or the target is on a server.
+        ConfigError: The training runs already, or the target is on a server.
     """
     queue, worker = the_job_queue(), the_worker()
     trainings = (each for each in queue.going if isinstance(each, TrainingJob))
@@ -96,11 +98,12 @@ def shown_training() -> TrainingJob | None:
 
 
 def choose_gives_way(job: TrainingJob | None) -> bool:
-    """Draw the choice of what happens to other runs; it applies at once to a running job."""
+    """Draw the toggle that lets other runs go first; it applies at once to a running training."""
     chosen = st.toggle(
         "Pause for other runs", True, key=_GIVES_WAY,
-        help="On: the training is set aside while other runs or comparisons wait, and goes on a "
-        "few seconds after them. Off: they wait in the queue until it is over or paused.",
+        help="On: the training pauses while other runs or comparisons wait, and goes on a few "
+        "seconds after them. Off: other runs wait in the queue until the training is over or "
+        "paused.",
     )  # fmt: skip
     if job is not None and job.going:
         job.gives_way = chosen

@@ -34,9 +34,9 @@ from specviz.worker.parent.client import Room
 _TICK = 2.0  # seconds: charts are rebuilt each time
 _UNKNOWN = ConfigError("The target's shape is not known.", remedy="Load the target again.")
 _EMPTY = (
-    "No training yet. The target writes texts, and a draft learns to predict them. Meanwhile, this "
-    "page shows the loss, the acceptance on texts that are held out, and the speedup that follows "
-    "from it on this machine."
+    "No training yet. The target writes texts, and a draft learns to predict them. During a "
+    "training, this page shows the loss, the acceptance on held-out texts, and the speedup that "
+    "this acceptance gives on this machine."
 )
 
 
@@ -85,8 +85,8 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
         ":orange-badge[predicted] From the target's shape, and this machine's memory bandwidth and "
-        "arithmetic speed. c is the bytes of a draft step divided by the bytes of a target step; "
-        "small models are slower than that, because each operation has a fixed cost."
+        "arithmetic speed. c is the bytes of a draft step divided by the bytes of a target step. "
+        "Small models are slower than c predicts, because each operation has a fixed cost."
     )
 
 
@@ -141,12 +141,12 @@ def _show_figures(job: TrainingJob) -> None:
     if found is None:
         return
     repeated = f", {found.repeated:,} repeated texts left out" if found.repeated else ""
-    fresh = " The hidden states do not fit on the disk, so every step computes its own."
+    fresh = " The hidden states do not fit on the disk, so every step computes those that it needs."
     st.caption(
         f":green-badge[measured] {found.texts:,} texts with {found.tokens:,} tokens that the "
-        f"target wrote{repeated}; {WHOLE_PERCENT.shown(found.ended)} ended by themselves; "
-        f"{WHOLE_PERCENT.shown(found.repetition)} of the 4-grams are repetitions; the draft can "
-        f"propose {WHOLE_PERCENT.shown(found.covered)} of the tokens."
+        f"target wrote{repeated}. {WHOLE_PERCENT.shown(found.ended)} of the texts ended by "
+        f"themselves. {WHOLE_PERCENT.shown(found.repetition)} of the 4-grams are repetitions. The "
+        f"draft can propose {WHOLE_PERCENT.shown(found.covered)} of the tokens."
         + ("" if found.stored else fresh)
     )
 
@@ -194,13 +194,14 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
         if (more := job.gain_of_more) is not None:
             st.markdown(
                 f"{MORE:g} times as much training: about +{RATIO.shown(more)}. "
-                ":orange-badge[extrapolated] along the line of acceptance over the logarithm of "
-                "the trained tokens."
+                ":orange-badge[extrapolated] The acceptance is assumed to grow linearly with the "
+                "logarithm of the trained tokens."
             )
         verified = "measured here" if costs.measured else "assumed to be one target step"
         st.caption(
-            f"τ / (γ c + v) with the acceptance above, c {COST.shown(costs.c)} (predicted from the "
-            f"bytes of a step) and v {COST.shown(costs.verify[best.gamma - 1])} ({verified})."
+            f"The speedup is τ / (γ c + v): τ follows from the acceptance above, c is "
+            f"{COST.shown(costs.c)} (predicted from the bytes of a step), and v is "
+            f"{COST.shown(costs.verify[best.gamma - 1])} ({verified})."
         )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -213,8 +214,8 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
     with right:
         show_chart(
             gains_chart(gains_of(job)),
-            "The best draft so far. Open points assume that positions beyond the trained ones have "
-            "the acceptance of the last trained one.",
+            "The expected speedup with the best draft so far. Open points assume that positions "
+            "beyond the trained ones have the acceptance of the last trained one.",
             "predicted", key="train_gains", alt="Expected speedup over γ",
         )  # fmt: skip
 

@@ -137,7 +137,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         temperatures = st.multiselect(
             "Temperatures of the map", _TEMPERATURES, TEMPERATURES, key="tune_temperatures",
             bind=_LINKED, max_selections=MAX_TEMPERATURES - 1, format_func="{:g}".format,
-            help="The chosen temperature is always one of them, and is computed first.",
+            help="The map always includes the chosen temperature, which is computed first.",
         )  # fmt: skip
         text_budget = st.number_input(
             "Seconds for more texts", 0, MAX_TEXT_BUDGET, TEXT_BUDGET, 10,
@@ -159,8 +159,8 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
 def _choose_texts(*, chat: bool) -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
-        help="The target continues the prompts, once per temperature. Pasted text is scored "
-        "unchanged: its acceptance probabilities apply to that text, not to a run.",
+        help="The target continues the prompts at each temperature. Pasted text is scored as it "
+        "is. Its acceptance probabilities apply to that text, not to a run.",
     )  # fmt: skip
     if source == _ONE:
         prompt = _PROMPT.choose(chat=chat)
@@ -189,7 +189,7 @@ def _pasted() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw the simulated draft sizes except the present one; return those that the user chose."""
+    """Draw the simulated draft sizes that differ from the pair's own; return the chosen ones."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -270,8 +270,8 @@ def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
     """Draw the controls; return whether lookup drafters are candidates, and the further drafts."""
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
-        help="They draft the tokens that followed the same tokens earlier in the text, and need no "
-        "draft model.",
+        help="Both search the text for an earlier occurrence of its last tokens, and draft the "
+        "tokens that followed there. They need no draft model.",
     )  # fmt: skip
     typed = st.text_area(
         "Further drafts for this target, one per line", key="tune_further", height=90,

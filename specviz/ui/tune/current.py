@@ -81,7 +81,7 @@ def shown_race(answer: Answer) -> RaceJob | None:
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
-    """Return the job if it measured candidates of this answer on its prompts, else None."""
+    """Return the job if it measured this answer's candidates on the answer's prompts, else None."""
     if job is None or job.items != answer.question.items:
         return None
     own = {each.lane for each in answer.candidates}
@@ -119,7 +119,7 @@ def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
 
 
 def phase_of(job: Job) -> Phase:
-    """Return the job's phase; the page reruns when it changes, "" at the end."""
+    """Return the job's phase, "" after its end. The page reruns when the phase changes."""
     if not job.going:
         return ""
     return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"

@@ -16,9 +16,9 @@ def show_engines(answer: Answer) -> None:
         return
     if answer.best_plain is None:
         st.caption(
-            "These engines support only one sequence of drafted tokens per round, from a draft "
-            "model or from prompt lookup, with token-by-token verification. No candidate of this "
-            "ranking works this way."
+            "Other engines support only one sequence of drafted tokens per round, from a draft "
+            "model or from prompt lookup, with token-by-token verification. No ranked candidate "
+            "works this way."
         )
         return
     candidate, cell = answer.best_plain

@@ -1,7 +1,7 @@
-"""Analysis of a kept run: waterfall, acceptance along the text, figures as other engines
-define them.
+"""Draw the analysis of a kept run, and the ledger.
 
-Also draws the ledger: expected against observed speedup of all kept runs.
+The analysis has a waterfall, the acceptance along the text, and figures as other engines define
+them. The ledger shows the expected and the observed speedup of all kept runs.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def show_ledger() -> None:
     if not points:
         st.info(
             "No kept run has both an expected and an observed speedup yet. A timed run stores "
-            "both if a draft drafts one sequence of candidates per round, without branches, and "
-            "the step costs are known."
+            "both if the step costs are known and the draft drafts one sequence of candidates per "
+            "round, without branches."
         )
         return
     st.markdown(
@@ -174,8 +174,8 @@ def show_ledger() -> None:
     )
     show_chart(
         ledger_chart(points),
-        "Each point is a kept run: vertical, the observed speedup with its timing interval; "
-        "horizontal, the speedup expected from step costs and acceptance along the run's tokens. "
-        "On the line, both speedups are equal.",
+        "Each point is a kept run. The vertical axis is the observed speedup, with an interval "
+        "that covers the timing. The horizontal axis is the speedup expected from step costs and "
+        "acceptance along the run's tokens. On the line, both speedups are equal.",
         "measured", key="tune_ledger", alt="Expected against observed speedup of all kept runs",
     )  # fmt: skip

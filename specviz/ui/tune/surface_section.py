@@ -1,4 +1,4 @@
-"""The advice, and the map of every γ and temperature; cells can be watched or measured."""
+"""The advice, and the map over γ and temperature, whose cells can be measured or run on Watch."""
 
 from __future__ import annotations
 
@@ -228,8 +228,8 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
     )
     st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        ":green-badge[measured] The measured runs had these settings and the same prompts. The "
-        "interval covers the variation of prompts, or of repeats of a single prompt. The "
+        ":green-badge[measured] Runs with these settings on the prompts above. The interval covers "
+        "the variation between prompts or, with a single prompt, between its repeats. The "
         "expected values were computed before the runs."
     )
 

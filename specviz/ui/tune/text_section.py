@@ -46,7 +46,7 @@ def show_text(answer: Answer) -> None:
     show_odds_text(text.prompt.text, pieces, scores.odds, key="tune_odds_text")
     st.caption(
         ":blue-badge[exact] Colours show the probability that a token of this text comes from an "
-        "accepted candidate: min(1, draft / target)."
+        "accepted candidate. For a fixed text, this probability is min(1, draft / target)."
         + ("" if text.own else f" {FOREIGN_TEXT_NOTE}")
     )
     show_chart(
