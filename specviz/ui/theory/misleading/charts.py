@@ -27,7 +27,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaEstimate:
-    """An estimate of alpha; ``low`` and ``high`` bound its interval, or are None without one."""
+    """An estimate of alpha and the ends of its interval, which are None without an interval."""
 
     label: str
     value: float
@@ -171,7 +171,10 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Draw alpha over the target's temperature, with the draft at the same or its best one."""
+    """Draw alpha over the target's temperature.
+
+    In one curve, the draft has the target's temperature; in the other, the draft's best one.
+    """
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)

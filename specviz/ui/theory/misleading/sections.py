@@ -343,7 +343,7 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Compare the formula's tokens per round with each of the two shares as α.
+    """Return the tokens per round by the formula, with each of the two shares as its α.
 
     Args:
         share: Accepted / drafted.

@@ -29,7 +29,7 @@ class MeanCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAndExpected:
-    """A measured value, the expected value, and the half-width of the band around the latter."""
+    """A measured and an expected value, and the half-width of the band around the expected one."""
 
     label: str
     measured: float
