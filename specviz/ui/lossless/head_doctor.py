@@ -27,8 +27,8 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
         st.caption(
             "If layers, norms or token ids in a head's files are interpreted wrongly, the head "
             "still runs, but few of its candidates are accepted. The doctor lets the target write "
-            "texts. Along them, it compares the acceptance with the files' own settings and with "
-            "other settings."
+            "texts. Along these texts, it compares the head's acceptance with the settings in the "
+            "files and with other settings."
         )
         going = job is not None and job.going
         st.button(
@@ -39,7 +39,7 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
 
 
 def show_findings(job: DoctorJob | ParityJob, show_report: Callable[[Any], object]) -> None:
-    """Draw the report of a job, or what it is doing."""
+    """Draw the report of a job or, while there is none, what the job is doing."""
     if job.report is not None:
         show_report(job.report)
     elif job.going and job.stage:
@@ -57,8 +57,8 @@ def _show_report(report: DoctorReport) -> None:
     show_chart(
         positions_chart(curves),
         f"Acceptance along {report.tokens:,} tokens of the target, for the files' settings and the "
-        f"best of {report.tried - 1} others. From position 2 on, the head continues from its own "
-        "state.",
+        f"best of {report.tried - 1} others. From position 2 on, the head's input is its own "
+        "state, not the target's.",
         "measured", key="doctor_positions", alt="Acceptance probability by position",
     )  # fmt: skip
     with st.expander("All compared settings", key="doctor_settings"):
