@@ -302,9 +302,9 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Return a caption on the intervals by kind, such as "95 % intervals over prompts."
+    """Return a caption that says what the intervals of each kind cover.
 
-    Kinds whose intervals have the same description are listed together.
+    Example: "95 % intervals over prompts." Kinds with equal descriptions are listed together.
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:
