@@ -162,7 +162,8 @@ def the_access() -> Access:
     if len(chosen) < SHORTEST:
         raise ConfigError(
             f"{TOKEN} has only {len(chosen)} characters.",
-            remedy=f"Use at least {SHORTEST} characters, or unset the variable: a token is generated.",
+            remedy=f"Use at least {SHORTEST} characters, or unset the variable to have a token "
+            "generated.",
         )
     if _UNFIT.search(chosen):
         raise ConfigError(

@@ -200,7 +200,8 @@ def _show_charts(found: Findings, name: str) -> None:
     st.markdown("#### Where the difference comes from")
     notes = {
         "gamma": "Points show measured speedups with intervals, which may end outside the chart. "
-        "Dotted curves show the speedup expected at other γ from step costs and acceptance.",
+        "Dotted curves show the expected speedup at other γ, computed from step costs and "
+        "acceptance.",
         "times": "Bars show the time per token by phase. The target alone was timed on the same "
         "tokens.",
         "places": "Points show accepted / tested candidates at each position, over all runs of a "

@@ -21,7 +21,7 @@ _SHOWN = 4  # curves
 
 
 def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
-    """Draw the examination of the pair's head, and the button that starts one."""
+    """Draw the examination of the pair's head, and the button that starts it."""
     with st.container(border=True, key="head_doctor", gap="small"):
         st.markdown("#### Head doctor")
         st.caption(

@@ -89,7 +89,8 @@ def show_report(
             st.caption("The audit ended before the check at temperature 0.")
         st.caption(
             f":green-badge[measured] on {pair}: every token of the first {ROUNDS} rounds "
-            "of each run is compared with separate passes that share no cache with the run."
+            "of each run is tested against the target's distribution from separate passes, which "
+            "share no cache with the run."
         )
 
 

@@ -141,7 +141,7 @@ def show_bias_formulas() -> None:
         r"\Pr(\text{reject}) + \min_r \mathrm{bias} = d \\ \text{if}\quad "
         r"\min\!\left(1, \tfrac{p_{\text{target}}}{p_{\text{draft}}}\right) \le b \le 1",
         {r"\Pr": "probability", **rule, "d": DISTANCE, **PROBABILITIES},
-        "Yin et al. 2024, theorem 5. All rules with such a b lie on one straight line.",
+        "Yin et al. 2024, theorem 5. In the plane above, all such rules lie on one straight line.",
     )
     show_formula(
         r"\min_r \mathrm{bias} = \tfrac12 \sum_x |p_{\text{target}} - b\,p_{\text{draft}}| \\ "

@@ -61,7 +61,7 @@ def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
     """Return what a claim's finished runs show.
 
     Args:
-        traces: In the order of `claims.runs.plans`.
+        traces: The traces of the runs, in the order of `claims.runs.plans`.
     """
     pair = traces[0].pair
     return Evidence(
@@ -110,8 +110,8 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         f"{text} With accepted / drafted as α, the formula gives "
         f"τ = {TOKENS.bare(expected_tokens(share, config.gamma))}. With accepted / tested as α, it "
         f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and "
-        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, accepted / "
-        f"drafted is {PROBABILITY.bare(share)} at "
+        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, an "
+        f"accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
         f"α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
@@ -231,7 +231,7 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
         f"expects {check.expected:,.1f} ({_noise_text(check.z)}). The "
         f"expected number is also the lower bound of theorem 2. A rule that accepts with "
-        f"{_LAZY_SHARE:g} times the allowed probability would reject {lazier.expected:,.1f}."
+        f"{_LAZY_SHARE:g} times the lossless probability would reject {lazier.expected:,.1f}."
     )
 
 
@@ -341,7 +341,7 @@ def _signed(z: float | None) -> str:
 
 
 def _noise_text(z: float | None) -> str:
-    """Return z, and whether it is sampling noise."""
+    """Return z, and whether sampling noise explains a deviation of z standard deviations."""
     if z is None:
         return "z = none: no randomness"
     noise = "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"

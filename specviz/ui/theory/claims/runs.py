@@ -124,7 +124,7 @@ def start_or_refuse(
 
 
 def refusal_on(card: str) -> SpecvizError | None:
-    """Return why the card's runs cannot be made in this session, if its button was pressed."""
+    """Return the error that the card's button raised in this session; None without one."""
     refused: _Refusal | None = st.session_state.get(_REFUSED)
     return refused.error if refused is not None and refused.card == card else None
 

@@ -154,7 +154,7 @@ def over_batch(
 
 
 def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
-    """Draw the bytes that a target pass reads over the batch size, with 1 TB marked."""
+    """Draw how many bytes a target pass reads, by batch size. A line marks 1 TB."""
     made = figure(x_title="sequences in the batch", y_title="GB read per pass", height=300)
     for context, colour in zip(contexts, SERIES, strict=False):
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
