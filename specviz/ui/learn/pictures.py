@@ -307,7 +307,7 @@ def _steps(tokens: float) -> list[Part]:
 
 
 def _legend(*kinds: str, **named: str) -> list[LegendEntry]:
-    """Return the legend: ``kinds`` get the words of the page, ``named`` entries have their own."""
+    """Return the legend. The page has the words of ``kinds``; ``named`` gives other words."""
     words = text_of("page")
     entries = [LegendEntry(kind, words[f"legend_{kind}"]) for kind in kinds]
     return entries + [LegendEntry(kind, word) for kind, word in named.items()]

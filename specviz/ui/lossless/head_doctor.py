@@ -27,8 +27,8 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
         st.caption(
             "If layers, norms or token ids in a head's files are interpreted wrongly, the head "
             "still runs, but few of its candidates are accepted. The doctor lets the target write "
-            "texts. Along these texts, it compares the head's acceptance with the settings in the "
-            "files and with other settings."
+            "texts. Along these texts, it computes the head's acceptance under the settings in "
+            "the files and under other settings, and compares the results."
         )
         going = job is not None and job.going
         st.button(

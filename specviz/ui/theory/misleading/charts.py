@@ -1,6 +1,6 @@
 """Charts of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
 
-All are exact within their models, except the estimates of alpha, which are measured.
+The charts are exact for the model they show. Only the estimates of alpha are measured.
 """
 
 from __future__ import annotations
