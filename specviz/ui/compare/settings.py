@@ -60,7 +60,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """The prompts of a comparison by kind, or the error in the prompt file."""
+    """The prompts of a comparison by kind, or the error in the user's prompts."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1
@@ -119,9 +119,9 @@ def on_cluster() -> bool:
 
 
 def choose_suite(*, chat: bool) -> Suite:
-    """Draw the controls for the prompts by kind; return shipped prompts or those of a file.
+    """Draw the controls for the prompts by kind; return shipped, typed or uploaded prompts.
 
-    An error in the file is returned as ``error``, not raised.
+    An error in typed or uploaded prompts is returned as ``error``, not raised.
 
     Args:
         chat: Whether the lanes use a chat template; then chat prompts are the default.
@@ -188,7 +188,10 @@ def take_settings(plan: Plan) -> None:
 
 
 def _source_of(plan: Plan) -> str:
-    """Return the source of the plan's prompts: a shipped suite (or kinds of it), else a file."""
+    """Return where the plan's prompts come from: a shipped suite, typed prompts, or a file.
+
+    A plan may have all kinds of the shipped suite or only some.
+    """
     for name, made in SHIPPED_SUITES.items():
         kinds = _kinds(plan.items)
         if tuple(each for each in made() if each.kind in kinds) == plan.items:
