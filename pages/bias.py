@@ -91,12 +91,12 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "“Rejected” and “accepted in excess” add up to the distance between the models."
+        note = "Over all tokens, “rejected” + “accepted in excess” = distance between the models."
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
         emitted = {opt.name: opt.emitted, uno.name: uno.emitted}
-        note = "Emitted distributions beside the target's. OPT draws recovered tokens from the "
-        note += "residual, UNO from the target."
+        note = "The distributions of the emitted tokens, and the target's distribution. OPT draws "
+        note += "recovered tokens from the residual, UNO from the target."
         show_chart(
             distribution_chart(example.labels, settings.target, emitted),
             note,
@@ -113,7 +113,7 @@ def show_blocks(settings: Settings) -> None:
     with left:
         show_sentence(blocks_sentence(curves))
     with right:
-        note = "Each position of the block has the two distributions above."
+        note = "At each position of the block, draft and target have the distributions above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
     show_block_formula()
     show_measured_blocks()
@@ -148,8 +148,8 @@ def show_runs() -> None:
 
 show_heading(
     "Bias or speed",
-    "A rule that rejects fewer tokens moves the output away from the target. This page computes "
-    "the rejections and the bias exactly.",
+    "A rule that rejects fewer tokens than the lossless rule changes the distribution of the "
+    "output. This page computes the rejections and this bias exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}

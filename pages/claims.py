@@ -1,4 +1,4 @@
-"""Claims about speculative decoding: whether each is true, and where its verdict flips."""
+"""Claims about speculative decoding: is each true, and at which setting does this change?"""
 
 import streamlit as st
 
@@ -49,7 +49,7 @@ with cards:
     else:
         st.info("No claim has this source and this verdict. Remove one of the two filters.")
     st.caption(
-        "A verdict says whether the sentence is true in all, some or none of the cases tried."
+        "A verdict says whether the sentence is true in all, in some or in none of the cases tried."
     )
     show_letters()
 

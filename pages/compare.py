@@ -74,7 +74,7 @@ else:
     with lane_area:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("“By kind” has its own prompts and repeats; the other settings below apply.")
+    about.caption("“By kind” has its own prompts and repeats. The other settings below apply.")
 with chat_area:
     chat = choose_chat([has_chat(status, lane.spec) for lane in lanes])
 shared = replace(shared, chat=chat)

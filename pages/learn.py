@@ -1,4 +1,4 @@
-"""Learn: a hands-on lesson, a guessing game, and challenges that are solved by runs."""
+"""Learn: a hands-on lesson, a guessing game, and challenges that the user solves with runs."""
 
 from specviz.errors import SpecvizError
 from specviz.ui.learn.lesson import show_lesson

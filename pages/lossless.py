@@ -1,4 +1,4 @@
-"""Lossless: tests whether the output has the target's distribution, also with injected bugs."""
+"""Lossless: test whether the output has the target's distribution, with and without a bug."""
 
 from functools import partial
 

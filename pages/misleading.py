@@ -17,7 +17,7 @@ require_shell()
 show_heading(
     "When the formula misleads",
     "The speedup formula assumes that all candidates have the same, independent acceptance "
-    "probability and that verification costs no extra time. It also gives only a mean.",
+    "probability and that verification costs no extra time. Its result is only a mean.",
 )
 show_tabs(
     "misleading_tab",

@@ -1,4 +1,4 @@
-"""Servers: the speculation that a running serving engine reports."""
+"""Servers: what a running serving engine reports about its speculation."""
 
 import streamlit as st
 

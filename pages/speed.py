@@ -1,4 +1,4 @@
-"""Speed: the speedup as a function of acceptance, two costs and γ."""
+"""Speed: the speedup as a function of acceptance, the costs c and v, and γ."""
 
 from functools import partial
 

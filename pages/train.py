@@ -32,7 +32,7 @@ job = shown_training()
 with page_head():
     show_heading(
         "Train a draft",
-        "The target writes texts, and a draft learns to predict its next tokens. Everything is "
+        "The target writes texts, and a draft learns to predict their tokens. Everything is "
         "kept in a folder, so a training can be paused and continued at any time.",
     )
     area = st.container(key="train_buttons", horizontal=True, width="content")

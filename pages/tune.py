@@ -32,7 +32,7 @@ require_shell()
 
 this_tab()
 if take_watch_handover():
-    # Without query_params, switch_page refuses parameters that are bound to widgets.
+    # Without this argument, switch_page refuses parameters of the link that widgets are bound to.
     st.switch_page("pages/watch.py", query_params={})
 worker, status, spec = pair_of_page()
 take_linked()
@@ -40,9 +40,9 @@ take_linked()
 with page_head():
     show_heading(
         "Best γ, draft and method",
-        "Both models score text that the target generated. This gives each token's acceptance "
-        "probability and thus the expected speedup for every number γ of candidates per round. "
-        "Other methods are measured in short runs.",
+        "The target generates text, and both models score it. From the scores follow each token's "
+        "acceptance probability and the expected speedup for every number γ of candidates per "
+        "round. Other methods are measured in short runs.",
     )
     press_button("Compute", key="tune_ask", type="primary")
 with st.sidebar:
@@ -87,7 +87,7 @@ try:
                 if answer is not None:
                     show(answer)
                 else:
-                    st.caption(f"This tab shows {what}. In progress.")
+                    st.caption(f"In progress. This tab will show {what}.")
     if run.open:
         with run:
             show_run_findings()

@@ -30,7 +30,7 @@ def show_column() -> None:
     """Draw everything but the controls.
 
     A press of Run redraws only this fragment, because drawing slows the decoder down. Presses are
-    handled first, so that the player is drawn once.
+    handled before the player is drawn, so that it is drawn only once.
     """
     worker, history, choices = stage.worker, stage.history, stage.choices
     alone = not (by_script and by_script.pop())

@@ -1,4 +1,4 @@
-"""Access to a dashboard that others can reach: the token, its cookie, and the gate for both.
+"""Access to a dashboard that others can reach: the token, its cookie, and the gate.
 
 On a loopback address the dashboard is open. On any other address, or if ``SPECVIZ_TOKEN`` is set,
 ``TokenGate`` refuses each request that has neither a valid cookie nor a valid token. A link with
@@ -61,17 +61,17 @@ _HEADERS = {
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach the address.
 
-    The only name that counts is localhost, because any other may resolve to any address.
+    The only name for which this is true is localhost: other names may resolve to any address.
     """
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def reachable_by_others() -> bool:
-    """Return whether people other than the owner may open the dashboard.
+    """Return whether people other than the owner may reach the dashboard.
 
-    With ``SPECVIZ_TOKEN``, this is true even on a loopback address: the token means that a reverse
-    proxy forwards requests of other people.
+    If ``SPECVIZ_TOKEN`` is set, this is true even on a loopback address: an owner who sets the
+    token has a reverse proxy that forwards requests of other people.
     """
     access = the_access()
     return access.chosen or access.reached or not is_loopback(_configured_address())
@@ -162,7 +162,8 @@ def the_access() -> Access:
     if len(chosen) < SHORTEST:
         raise ConfigError(
             f"{TOKEN} has only {len(chosen)} characters.",
-            remedy=f"Use at least {SHORTEST} characters, or unset it to have a token generated.",
+            remedy=f"Use at least {SHORTEST} characters, or unset the variable to have a token "
+            "generated.",
         )
     if _UNFIT.search(chosen):
         raise ConfigError(
@@ -254,8 +255,8 @@ class TokenGate:
     def _guards(self, scope: Scope) -> bool:
         """Return whether this connection needs a cookie, and update ``Access.reached``.
 
-        This checks the local address of the connection in addition to Streamlit's options, because
-        an ASGI server other than Streamlit's own ignores the options.
+        Streamlit's options are not enough, because an ASGI server other than Streamlit's own
+        ignores them. So the local address of the connection is checked, too.
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside
@@ -282,7 +283,8 @@ class TokenGate:
 
     def _announce_once(self, scope: Scope) -> None:
         if not self._access.announced:
-            # Not from the Host header: a stranger controls it, and the owner may follow the link.
+            # The Host header is not used: a stranger could set it to another site, and the owner
+            # may follow the printed link.
             host, port = _server_of(scope)
             scheme = "https" if _is_encrypted(scope) else "http"
             place = _in_url(host) + ("" if port is None else f":{port}")
@@ -331,7 +333,7 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookies(scope: Scope) -> Iterator[str]:
-    """Yield the values of all access cookies; other paths and domains may have set several."""
+    """Yield the values of all access cookies: a request may have cookies of several paths."""
     for header in Headers(scope=scope).getlist("cookie"):
         for each in header.split(";"):
             name, _, value = each.strip().partition("=")

@@ -41,7 +41,7 @@ _ROOT = '<div id="root">'
 async def get_ready(_app: object) -> AsyncIterator[None]:
     """Print the link with the access token and start the worker process in the background.
 
-    The worker process needs several seconds to import its libraries.
+    The start is early because the worker process needs several seconds to import its libraries.
     """
     announce_link()
     Thread(target=the_worker, name="get ready", daemon=True).start()
@@ -103,14 +103,14 @@ def _page_of(scope: Scope) -> Page | None:
 
 
 def _opens_with_stage(scope: Scope, page: Page) -> bool:
-    """Return whether the page is Watch with the recorded run: the link opens no other run."""
+    """Return whether the page is Watch and opens with the recorded run, not with a linked run."""
     query = parse_qs(scope["query_string"].decode("latin-1"))
     return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK}
 
 
 @cache
 def _documents(source: str, page: Page, with_stage: bool) -> tuple[bytes, bytes]:
-    """Return the document, plain and gzipped."""
+    """Return the document with the additions for this page, plain and gzipped."""
     head = "".join(_preloads(source, page))
     body = ""
     if with_stage:

@@ -1,7 +1,8 @@
 """The shell around every page: page config, navigation, styles.
 
-Because the folder is named ``pages``, Streamlit may run a page directly, without ``app.py``. So a
-page first calls ``require_shell()``, which opens the shell, and the shell runs the page.
+Because their folder is named ``pages``, Streamlit may run a page directly, without ``app.py``. So
+each page first calls ``require_shell()``. Outside the shell, this opens the shell, which runs the
+page again.
 
 ``PAGES`` lists the pages in the order of the navigation. To add a page, add an entry.
 """
@@ -26,8 +27,8 @@ from specviz.ui.session.tabs import OPEN_PAGE
 class Page:
     """One page: its group in the navigation, its name in links, its title.
 
-    A page without a group is an item of the navigation bar; a group is a menu. ``drawn_by`` names
-    the Streamlit scripts that draw the page's first elements.
+    The pages of a group form a menu in the navigation bar; a page without a group is an item of the
+    bar. ``drawn_by`` names the Streamlit scripts that draw the page's first elements.
     """
 
     group: str
@@ -90,7 +91,7 @@ def open_shell() -> None:
 
 
 def _require_gate() -> None:
-    """Stop the script if no gate guards the pages: Streamlit was started without app.py."""
+    """Stop the script if no gate guards the pages, because Streamlit was started without app.py."""
     if not the_access().guarded:
         st.error(
             "Streamlit was started without app.py, so this page would be open to everybody. Start "

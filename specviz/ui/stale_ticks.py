@@ -2,8 +2,8 @@
 
 For a fragment with ``run_every``, a timer in the browser requests each rerun and names the open
 page. After a click on a link, the timer still names the previous page until the new page's first
-message arrives. Streamlit would then open the previous page again, whose elements are gone: the
-next element has no place ("Bad delta path"), or the click is lost.
+message arrives. Streamlit would then run the previous page again, although the browser has removed
+its elements. The browser then reports "Bad delta path", or the click on the link is lost.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_a_finding_is_shown(compare: Callable[..., str]) -> None:
     shown = compare(report(finding))
     assert ":red-badge[✕] The engine accepts less than the reference" in shown
     assert "τ is lower" in shown
-    assert "16 of 16 texts follow the target" in shown
+    assert "In 16 of 16 texts, every token of the engine" in shown
 
 
 def test_no_difference_is_shown(compare: Callable[..., str]) -> None:

@@ -149,7 +149,7 @@ def test_pausing_stops_the_simulation() -> None:
     assert app.session_state["simulations"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
     app = page_of("rejections", rejections_tab="The bound", rejections_pause="true")
-    assert "so the bound does not apply." in words(app)
+    assert "so the bound does not apply to it." in words(app)
 
 
 def test_changed_settings_restart_the_simulation() -> None:

@@ -239,7 +239,7 @@ def test_runs_of_comparisons_are_hidden_until_wanted(library: Library) -> None:
         save_run(library, make_trace(), name="of it", comparison="key", job=(0, 0, repeat))
     app = runs_page()
     assert not app.dataframe
-    assert "of comparisons match: 3" in words(app)
+    assert "of comparisons match (3)" in words(app)
     save_run(library, make_trace(), name="another")
     sound(app.run())
     assert list(table(app)["Run"]) == ["another"]

@@ -58,7 +58,8 @@ class RunsBeside:
 def linked_runs() -> tuple[str, ...]:
     """Return the ids of the runs to show.
 
-    They come from the link, else from another page that hands runs over, else from the last visit.
+    The ids come from the link, or else from a page that handed runs over, or else from the last
+    visit to the tab.
     """
     handed: list[str] | None = st.session_state.pop(RUNS_HANDOVER, None)
     ids = st.query_params.get_all(BESIDE_LINK) or handed or st.session_state.get(_SHOWN, ())
@@ -67,7 +68,7 @@ def linked_runs() -> tuple[str, ...]:
 
 
 def show_beside(ids: Sequence[str]) -> None:
-    """Draw the tab; show an error of the library in it."""
+    """Draw the tab. If the library raises an error, show it in the tab."""
     try:
         _show(the_library(), ids)
     except SpecvizError as error:
@@ -144,5 +145,5 @@ def _open(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, 
         else:
             left_out.append(f"{row_label(row)} is left out: it has no rounds.")
     if len(ids) > MOST_LANES:
-        left_out.append(f"Only the first {MOST_LANES} runs are shown: the others are left out.")
+        left_out.append(f"Only the first {MOST_LANES} runs are shown; the others are left out.")
     return RunsBeside([row for row, _ in found], [trace for _, trace in found]), tuple(left_out)

@@ -37,7 +37,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRuns:
-    """All measured runs of a lane, and their figures."""
+    """All measured runs of a lane, the metrics of each run, and the speedup of the lane."""
 
     label: str
     traces: tuple[Trace, ...]
@@ -62,7 +62,7 @@ class KindReadings:
 
 
 def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw accepted / tested by position, over all runs of a lane."""
+    """Draw the share of tested candidates that were accepted, by lane and position in the round."""
     made = figure(x_title="position", y_title=CATALOGUE["alpha_observed"].axis)
     for index, lane in enumerate(lanes):
         positions, shares, counts = _by_position(lane.rounds)
@@ -145,7 +145,8 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Draw each lane's measured speedup as a point, and its expected speedup over γ as a curve.
 
-    The curve uses the lane's step costs, and its mean expected acceptance for every candidate.
+    The curve is computed from the lane's step costs. Every candidate is assumed to be accepted with
+    the lane's mean expected acceptance.
     A lane without a fixed number of candidates, such as prompt lookup, has no curve.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
@@ -173,7 +174,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
-    """Draw the metric ``read`` of each lane, with its interval, by kind of text."""
+    """Draw one metric of each lane (``read``), with its interval, by kind of text."""
     made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
@@ -187,9 +188,9 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """Return the top of a y axis from 0; very long intervals are cut off there.
+    """Return the upper end of a y axis that begins at 0.
 
-    ``heights`` are other values drawn in the chart.
+    Very long intervals extend beyond this end. ``heights`` are other values drawn in the chart.
     """
     known = [each for each in readings if each is not None]
     highest = max((*heights, *(each.value for each in known)), default=1.0)
@@ -230,7 +231,7 @@ def _add_readings(
 
 
 def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
-    """Return the tested positions and, for each, accepted / tested and the number tested."""
+    """Return the positions in the round, accepted / tested at each, and how many were tested."""
     deepest = max((entry.num_tested for entry in rounds), default=0)
     tested = [sum(entry.num_tested > position for entry in rounds) for position in range(deepest)]
     accepted = [

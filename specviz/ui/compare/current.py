@@ -1,6 +1,7 @@
 """The comparison that a browser tab shows, and how it is started, followed and stopped.
 
-A tab shows the comparison that it started or opened by a link, else the newest on the server.
+A browser tab shows the comparison that it started or opened by a link. Without such a comparison,
+it shows the newest on the server.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TICK = 0.25  # seconds
 
 
 def take_linked() -> JobName | None:
-    """Show the comparison that the link names; return the name of the tab that displays it."""
+    """Show the comparison that the link names; return the name of the page's tab that shows it."""
     job = linked_job()
     if not isinstance(job, ComparisonJob):
         return None
@@ -68,7 +69,10 @@ def start(name: JobName, plan: Plan, *, fresh: bool) -> None:
 
 
 def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
-    """Draw buttons to start, to stop, and to repeat a comparison that reused kept runs."""
+    """Draw a button to start a comparison or to stop the one in progress.
+
+    After a comparison that reused kept runs, also draw a button that measures all runs again.
+    """
     own, job = own_job_going(), shown_comparison(name)
     begin, again = f"compare_start_{name}", f"compare_again_{name}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
@@ -146,7 +150,8 @@ def offer_unfinished() -> None:
 def follow(name: JobName, plan: Callable[[], Plan]) -> None:
     """Show the progress of the comparison, or how it ended.
 
-    ``plan`` returns the plan of the current controls; results of another plan are marked.
+    ``plan`` returns the plan of the current controls. If the results are for another plan, a note
+    says so.
     """
     job = shown_comparison(name)
     if job is None:
@@ -190,8 +195,8 @@ def _show_end(job: ComparisonJob) -> None:
     if job.error is not None:
         show_error(job.error)
     if 0 < done < planned:
-        kept = ", which are kept. Start it again for the other runs." if not job.unkept else "."
-        st.info(f"The comparison ended after {done} of {planned} runs{kept}")
+        kept = " These are kept. Start it again for the other runs." if not job.unkept else ""
+        st.info(f"The comparison ended after {done} of {planned} runs.{kept}")
     elif done < planned and job.error is None:
         st.info("The comparison ended before its first run.")
     elif job.found or job.changed:
@@ -211,7 +216,10 @@ def _blocks(job: ComparisonJob) -> str:
     if not job.blocks:
         return ""
     order = ", then ".join(as_text(each) for each in job.blocks)
-    return f"The pairs do not fit into memory together, so pairs run one after the other: {order}. "
+    return (
+        "The pairs do not fit into memory together, so the runs are made pair by pair, in this "
+        f"order: {order}. "
+    )
 
 
 def _reused(job: ComparisonJob) -> str:

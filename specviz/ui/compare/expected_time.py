@@ -40,7 +40,8 @@ def _alike(plan: Plan) -> tuple[object, ...]:
 def _at_most(lane: Lane) -> float | None:
     """Return an upper estimate of a run's seconds, from the speed of the pair's newest kept run.
 
-    Simulated sizes are ignored: most of the time is spent on timing, which has a limit.
+    That run may have simulated another size. This matters little: most of the time goes to the
+    timed slices, and their total time is limited.
     """
     name = lane.spec.label if lane.spec.target else lane.spec.name or DEFAULT_PAIR
     try:

@@ -27,7 +27,7 @@ _USE = "Copies the comparison's lanes and settings to the controls. Starts no ru
 
 
 def show_kept(*, busy: bool) -> None:
-    """Draw the tab of kept comparisons; show an error of the library in it."""
+    """Draw the tab of kept comparisons. If the library raises an error, show it in the tab."""
     try:
         library = the_library()
         rows = {row.key: row for row in library.comparisons() if row.num_runs}
@@ -83,7 +83,7 @@ def _show_one(library: Library, row: ComparisonRow, busy: bool) -> None:
 
 
 def _use(plan: Plan) -> None:
-    """Set the controls to the plan and open the tab that would run it."""
+    """Set the controls to the plan and open the tab in which the plan can be started."""
     st.session_state[LANES_HANDOVER] = [lane_text(lane) for lane in plan.lanes]
     take_settings(plan)
     st.session_state[TAB] = TABS[0 if len(plan.items) == 1 else 1]
@@ -98,9 +98,9 @@ def _missing_sentence(plan: Plan, missing: int) -> str:
 
 
 def _opened(library: Library, row: ComparisonRow) -> tuple[Findings | None, int]:
-    """Return the results (None unless every lane has a run) and the number of missing runs.
+    """Return the results and the number of missing runs; the results are None if a lane has no run.
 
-    Cached until the comparison's row changes, for example its number of kept runs.
+    Both are cached until the comparison's row changes, for example its number of kept runs.
     """
     known: tuple[ComparisonRow, Findings | None, int] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != row:

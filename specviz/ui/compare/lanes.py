@@ -1,7 +1,7 @@
 """The lanes of the Compare page as cards, and the link that contains them.
 
-The link writes a lane as ``lane=gamma=2,temperature=0.7``; settings left out have their defaults.
-Opening a link loads no pair: loading needs a click.
+In the link, a lane is ``lane=gamma=2,temperature=0.7``; settings that are left out have their
+defaults. Opening a link loads no pair: loading needs a click.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 class Card:
     """The card of one lane. The card's number is part of its widgets' keys and is never reused.
 
-    ``first`` is the lane as it was when the page was last opened. It provides the initial values of
-    the widgets, because widgets in a closed popover are drawn later, from their initial values.
+    ``first`` is the lane as it was when the page was last opened. The widgets take their initial
+    values from it: the browser draws the widgets of a closed popover later, with these values.
     """
 
     number: int
@@ -80,7 +80,7 @@ class Card:
 
 @dataclass(slots=True)
 class Cards:
-    """The cards of a session's lanes, which come from the link, another page, or two defaults."""
+    """The cards of a session's lanes. The lanes come from the link, another page, or defaults."""
 
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -116,9 +116,9 @@ class Cards:
         self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
 
     def add_spare(self, spec: PairSpec) -> None:
-        """Add a lane that differs from the present ones, at the temperature of the last one.
+        """Add a lane that differs from all others and has the temperature of the last lane.
 
-        The first lane has the temperature of Watch.
+        If there is no lane yet, the new one has the temperature of Watch.
         """
         present = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
@@ -314,7 +314,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _pair_words(options: Sequence[PairSpec], pair: PairSpec) -> str:
-    """Return the words for a pair, or its label with full paths if another option shares them."""
+    """Return a short description of a pair; with full paths if another option has the same one."""
     words = spec_words(pair)
     return words if [spec_words(each) for each in options].count(words) == 1 else pair.label
 

@@ -200,7 +200,8 @@ def _show_charts(found: Findings, name: str) -> None:
     st.markdown("#### Where the difference comes from")
     notes = {
         "gamma": "Points show measured speedups with intervals, which may end outside the chart. "
-        "Dotted curves show the speedup expected at other γ from step costs and acceptance.",
+        "Dotted curves show the expected speedup at other γ, computed from step costs and "
+        "acceptance.",
         "times": "Bars show the time per token by phase. The target alone was timed on the same "
         "tokens.",
         "places": "Points show accepted / tested candidates at each position, over all runs of a "
@@ -302,9 +303,9 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Return a caption on the intervals by kind, such as "95 % intervals over prompts."
+    """Return a caption that says what the intervals of each kind cover.
 
-    Kinds whose intervals have the same description are listed together.
+    Example: "95 % intervals over prompts." Kinds with equal descriptions are listed together.
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:

@@ -60,7 +60,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """The prompts of a comparison by kind, or the error in the prompt file."""
+    """The prompts of a comparison by kind, or the error in the user's prompts."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1
@@ -80,8 +80,8 @@ def choose_shared(*, has_chat: bool) -> Shared:
     )  # fmt: skip
     repeats = st.slider(
         "Repeats", 1, _MOST_REPEATS, _REPEATS, key="compare_repeats", bind=_LINKED,
-        help="Each repeat has its own seed, the same for all lanes. An interval needs at least "
-            "two repeats.",
+        help="Each repeat has its own seed, the same for all lanes. With one repeat, the interval "
+            "covers only the timing noise.",
     )  # fmt: skip
     seed = st.number_input("First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED)
     ignore_eos = st.toggle(
@@ -103,7 +103,7 @@ def choose_chat(targets: Sequence[bool]) -> bool:
     """Draw the chat template setting if every lane's target has a template; return its value.
 
     Args:
-        targets: Whether the target has a template, for every lane.
+        targets: For every lane, whether its target has a template.
     """
     if all(targets):
         return choose_chat_template(
@@ -119,9 +119,9 @@ def on_cluster() -> bool:
 
 
 def choose_suite(*, chat: bool) -> Suite:
-    """Draw the controls, and return shipped prompts or those of a file.
+    """Draw the controls for the prompts by kind; return shipped, typed or uploaded prompts.
 
-    An error in the file is returned as ``error``, not raised.
+    An error in typed or uploaded prompts is returned as ``error``, not raised.
 
     Args:
         chat: Whether the lanes use a chat template; then chat prompts are the default.
@@ -148,7 +148,7 @@ def _of_chosen_kinds(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
     kinds = _kinds(items)
     if len(kinds) < 2:
         return tuple(items)
-    # The key has the kinds, so that another suite starts with all of its kinds.
+    # The kinds are part of the key, so that another suite starts with all of its kinds.
     chosen = st.pills(
         "Kinds", kinds, selection_mode="multi", default=kinds, key=_kinds_key(kinds),
         format_func=as_text,
@@ -165,7 +165,10 @@ def _kinds_key(kinds: Sequence[str]) -> str:
 
 
 def take_settings(plan: Plan) -> None:
-    """Set the controls to the settings that the plan's lanes share; call before they are drawn."""
+    """Set the controls to the settings that the plan's lanes share.
+
+    Call this before the controls are drawn.
+    """
     state, config = st.session_state, plan.lanes[0].config
     repeats = min(plan.repeats, _MOST_REPEATS)
     state["compare_length"] = int(_LENGTH.nearest(config.max_new_tokens))
@@ -185,7 +188,10 @@ def take_settings(plan: Plan) -> None:
 
 
 def _source_of(plan: Plan) -> str:
-    """Return the source of the plan's prompts; a shipped suite may be there in part only."""
+    """Return where the plan's prompts come from: a shipped suite, typed prompts, or a file.
+
+    A plan may have all kinds of the shipped suite or only some.
+    """
     for name, made in SHIPPED_SUITES.items():
         kinds = _kinds(plan.items)
         if tuple(each for each in made() if each.kind in kinds) == plan.items:
@@ -194,7 +200,7 @@ def _source_of(plan: Plan) -> str:
 
 
 def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
-    """Describe the settings that ``take_settings`` cannot apply, in sentences."""
+    """Return a sentence for each setting that ``take_settings`` cannot apply."""
     config, found = plan.lanes[0].config, list[str]()
     if config.max_new_tokens not in _LENGTH:
         found.append(f"The length is out of range: this page allows {_LENGTH} tokens.")

@@ -108,10 +108,10 @@ def _same(attempt: Attempt, fits: Fits) -> CheckResult:
 
 
 def _trained(attempt: Attempt) -> CheckResult:
-    """Check whether a draft of the user's own is faster than an embedded one.
+    """Check whether the user's own draft gives a greater speedup than one shipped with specviz.
 
-    The runs have the same target at the same size, and the same temperature. Their speedups over
-    the target alone are compared.
+    Two runs are compared only if they have the same target at the same size and the same
+    temperature.
     """
     runs = [run for run in attempt.runs if _draft_name(run) and _is_timed(run)]
     box = [run for run in runs if _draft_name(run) in _EMBEDDED]

@@ -24,7 +24,8 @@ class Attempt:
     """The input of a check.
 
     ``runs``: this tab's decoded runs, newest last; the timing of the newest may be unfinished.
-    ``answer``: the typed or chosen answer. ``draws``: the tokens drawn in the simulation.
+    ``answer``: the typed or chosen answer. ``draws``: how many tokens each rule has drawn in the
+    step about the residual.
     """
 
     runs: Sequence[ShownRun]
@@ -37,7 +38,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of a check: solved or not, the ``name`` of the text to show, and its numbers."""
+    """The result of a check: ``done`` if the task is solved, and which text to show.
+
+    ``name`` names the text, and ``numbers`` are filled into it.
+    """
 
     done: bool
     name: str
@@ -48,7 +52,8 @@ class CheckResult:
 class Task:
     """A step of the lesson (level 0) or a challenge (level 1 to 3).
 
-    ``asks``: the kind of answer that the check needs besides runs. ``link``: suggested settings.
+    ``asks``: the kind of answer that the check needs besides runs. ``link``: suggested settings,
+    which a button applies.
     """
 
     name: str

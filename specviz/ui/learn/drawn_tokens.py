@@ -1,4 +1,4 @@
-"""One position of a run, and many tokens drawn at it by two rules.
+"""One position of a run, and a simulation that draws many tokens at it by two rules.
 
 The correct rule draws recovered tokens from the residual, the broken rule from the target.
 """
@@ -45,7 +45,7 @@ class Position:
 
     @property
     def is_varied(self) -> bool:
-        """Whether all tokens but at most one have a visible bar."""
+        """Whether at least four of the five listed tokens have a bar high enough to be read."""
         return int((np.maximum(self.draft, self.target) >= _VISIBLE).sum()) >= _LISTED - 1
 
 
@@ -53,8 +53,8 @@ class Position:
 class DrawnTokens:
     """Tokens drawn from two distributions.
 
-    ``probs``: draft and target probabilities `[2, num_tokens]`. ``counts``: draws per token by the
-    correct and by the broken rule, `[2, num_tokens]`.
+    ``probs``: draft and target probabilities `[2, num_tokens]`. ``counts``: how often the correct
+    and the broken rule emitted each token, `[2, num_tokens]`.
     """
 
     texts: Sequence[str]
@@ -84,7 +84,7 @@ def none_drawn(
 
 
 def position_of(trace: Trace) -> Position | None:
-    """Return the tested position with the greatest ``broken_bias``, preferably a varied one.
+    """Return the tested position with the greatest ``broken_bias``; prefer ``is_varied`` positions.
 
     Return None if the run recorded no probabilities.
     """

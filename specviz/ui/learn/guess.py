@@ -1,10 +1,10 @@
 """A game: guess whether a candidate is accepted, or how many candidates of a round are accepted.
 
-The score is 100 minus a penalty for the distance of a guess g from the true probability or count r,
-so it does not depend on the outcome. Both penalties follow from proper scoring rules. For a
-probability, it is 100 per bit by which the expected logarithmic loss of g exceeds that of r. For
-the expected count among m candidates, it is 100 (g - r)^2 / (m / 2)^2. Far-off guesses
-score below 0.
+A guess g is compared with the exact probability or the exact expected count r, not with the
+outcome. The score is 100 minus a penalty, which is 0 for g = r. Both penalties come from proper
+scoring rules. For a probability, the penalty is 100 times the Kullback-Leibler divergence, in bits,
+of g from r. For the expected count among m candidates, it is 100 (g - r)^2 / (m / 2)^2. A guess far
+from r scores below 0.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Game:
 
     @property
     def place(self) -> int:
-        """The index of the question on the page, answered or not."""
+        """The index of the question that the page shows, before and after its answer."""
         return self.answered - bool(self.feedback)
 
     def go_on(self) -> None:
@@ -108,8 +108,11 @@ class Game:
 
 
 def _chips(question: Question, *, judged: bool) -> str:
-    """Return the candidates as Markdown: grey, with the one in question blue, until the verdicts
-    are shown; then accepted green and rejected orange."""
+    """Return the candidates as coloured Markdown.
+
+    Before the verdicts are shown (``judged``), the candidate in question is blue and the others are
+    grey. Afterwards, accepted candidates are green, the rejected one is orange, the rest grey.
+    """
     chips: list[str] = []
     for place, each in enumerate(question.entry.candidates):
         colour, sign = "blue" if place == question.place else "gray", ""
@@ -122,8 +125,9 @@ def _chips(question: Question, *, judged: bool) -> str:
 def questions_of(trace: Trace) -> Iterator[Question]:
     """Yield a question per whole round.
 
-    Two kinds alternate: how many candidates are accepted, and whether one of them is. The second
-    kind prefers a tested candidate with an acceptance probability below 1.
+    Two kinds of question alternate: how many candidates are accepted, and whether a certain
+    candidate is accepted. This is the first tested candidate with an acceptance probability below 1
+    or, without such a candidate, the first one.
     """
     for number, entry in enumerate(each for each in trace.rounds if each.whole):
         tested = [place for place, each in enumerate(entry.candidates) if each.tested]
@@ -145,7 +149,7 @@ def show_guess() -> int:
 
 
 def _game(seed: int) -> Game:
-    """Return the session's game; with another seed, start a new one and its run."""
+    """Return the session's game. If the seed has changed, start a new game with its own run."""
     game: Game | None = st.session_state.get("game")
     if game is None or game.seed != seed:
         session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)

@@ -32,7 +32,7 @@ _mount = asset_component("lesson_pictures")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a bar: drafting, a pass of the target, or other work."""
+    """A part of a bar: the time for drafting, for a pass of the target, or for other work."""
 
     kind: Literal["draft", "target", "other"]
     size: float
@@ -52,7 +52,7 @@ class LegendEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A bar with its name and its length in words."""
+    """A bar with its name (``label``) and its length in words (``note``)."""
 
     label: str
     note: str
@@ -64,7 +64,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """A picture row: passes of the target over all weights, and the tokens they emit or check."""
+    """A row of the picture of step "memory": tokens, and the passes of the target for them.
+
+    In each pass, the target reads all of its weights.
+    """
 
     label: str
     note: str
@@ -93,7 +96,7 @@ def show_picture(picture: Picture, *, key: str) -> None:
 
 
 def picture_of(name: str, run: ShownRun, c: float | None = None) -> Picture | None:
-    """Return a step's picture with the values of the run in the player; None without a picture.
+    """Return the picture of a step, with values of ``run``; None for a step without a picture.
 
     Args:
         c: The draft cost that the user chose, for the step "costs".
@@ -105,7 +108,7 @@ def picture_of(name: str, run: ShownRun, c: float | None = None) -> Picture | No
 
 
 def name_of(run: ShownRun) -> str:
-    """Return the run's name in a caption."""
+    """Return how a caption names the run."""
     words = text_of("page")
     if run.name is not None:
         return words["library_run"].format(name=run.name)
@@ -142,7 +145,7 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _timing_word(run: ShownRun) -> str:
-    """Return a key for the timing of the target alone: done, in progress, or left out."""
+    """Return the key of the caption: is the target alone timed, being timed, or not timed?"""
     if run.growing:
         return "measuring"
     return "timed" if target_alone_ms(run) else "untimed"
@@ -269,10 +272,10 @@ def _phases(cost: RoundCost) -> list[Part]:
 
 
 def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
-    """Return a run with the step times of its passes.
+    """Return a run with step costs, and the times of its passes.
 
-    This is the recorded run if the formulas do not hold for the given run, or if the given run has
-    no step costs.
+    This is ``run`` itself or, if ``run`` has no step costs or the formulas do not hold for it, the
+    recorded run.
     """
     config, roofline = run.trace.config, run.figures.roofline
     known = config.formulas_hold and run.figures.c and run.figures.v and run.figures.alpha
@@ -299,12 +302,12 @@ def _drafts(count: int, size: float) -> list[Part]:
 
 
 def _steps(tokens: float) -> list[Part]:
-    """Return the steps of the target alone for a mean number of tokens; the last may be partial."""
+    """Return one target step per token; for a fractional ``tokens``, the last step is shorter."""
     return [Part("target", min(1.0, tokens - step)) for step in range(ceil(tokens))]
 
 
 def _legend(*kinds: str, **named: str) -> list[LegendEntry]:
-    """Return the legend's entries: kinds with the page's words, and others with their own."""
+    """Return the legend. The page has the words of ``kinds``; ``named`` gives other words."""
     words = text_of("page")
     entries = [LegendEntry(kind, words[f"legend_{kind}"]) for kind in kinds]
     return entries + [LegendEntry(kind, word) for kind, word in named.items()]

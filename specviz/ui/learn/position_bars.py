@@ -1,7 +1,7 @@
 """The draggable distributions of draft and target at one position of the run in the player.
 
-The step about rejection explains the verdict on a drafted token with them. The step about the
-residual also draws tokens from them, by the correct and by the broken rule.
+The step about rejection uses the distributions to explain the verdict on a drafted token. The step
+about the residual also draws tokens from them, by the correct and by the broken rule.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _is_drawing() -> bool:
 def _sentences(
     position: Position, draft: Sequence[float], target: Sequence[float], words: dict[str, str]
 ) -> list[str]:
-    """Return sentences about the drafted token and about all tokens, for the bars' values."""
+    """Return sentences about the drafted token and about all tokens, with the bars' values."""
     one, other = draft[position.guess], target[position.guess]
     accepted = float(np.minimum(draft, target).sum())
     numbers = {
@@ -86,7 +86,7 @@ def _sentences(
 def _draw_tokens(
     position: Position, draft: Sequence[float], target: Sequence[float], going: bool
 ) -> None:
-    """Draw a batch of tokens from the bars' distributions; a changed bar starts again at 0."""
+    """Draw a batch of tokens from the bars' distributions. If a bar changed, start at 0."""
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     if found is None or not np.array_equal(found.probs, (draft, target)):
         found = st.session_state[_DRAWS] = none_drawn(position.texts, draft, target)

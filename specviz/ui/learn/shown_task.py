@@ -74,13 +74,13 @@ def _show_words(stage: Stage, task: Task, text: dict[str, Any], done: set[str]) 
 
 
 def _decoded_runs(history: History) -> list[ShownRun]:
-    """Return the tab's runs that have all their rounds; the newest may still be timed."""
+    """Return the tab's runs whose decoding has ended. The newest run may still be being timed."""
     decoded = {run.id for run in history.runs if run.decoded}
     return [run for run in history.shown_runs() if run.id in decoded]
 
 
 def _show_result(result: CheckResult, text: dict[str, Any], history: History) -> None:
-    """Draw the result of the check; unless it is solved, a note while a run is being decoded."""
+    """Draw the result of the check. While a run is decoded, an unsolved task shows a note."""
 
     def is_decoding() -> bool:
         run = history.current

@@ -33,7 +33,11 @@ def _memory(attempt: Attempt) -> CheckResult:
 
 
 def _compared_sizes(known: dict[int, float]) -> CheckResult:
-    """Compare two sizes of the target. ``known``: milliseconds per token by parameters."""
+    """Compare the smallest and the largest size of the target.
+
+    Args:
+        known: Milliseconds per token of the target alone, by its number of parameters.
+    """
     small, large = min(known), max(known)
     fast, slow = known[small], known[large]
     return yes(
@@ -59,9 +63,9 @@ def _drafting(attempt: Attempt) -> CheckResult:
 
 
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
-    """Return the newest run per γ.
+    """Return the newest run for each γ.
 
-    Only runs with a draft model for which ``RunConfig.formulas_hold`` is true count.
+    Only runs with a draft model count, and only if ``RunConfig.formulas_hold`` is true.
     """
     configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
@@ -148,8 +152,8 @@ def _costs(attempt: Attempt) -> CheckResult:
 def loses(attempt: Attempt) -> CheckResult:
     """Check whether the user made a run that is slower than the target alone.
 
-    If the speedup has an interval, its upper end must be below 1. A run counts only when
-    the target alone has been timed.
+    If the speedup has an interval, the upper end of the interval must be below 1. A run counts only
+    when the target alone has been timed.
     """
     highs = {
         run.id: run.figures.speedup_high or run.figures.speedup_observed

@@ -34,7 +34,8 @@ def show_engine_parity(spec: PairSpec, config: RunConfig) -> None:
         )
         place = choose_place(
             "Engine", "parity_engine", SERVER_KEY, what="Prompts go",
-            hint="vLLM or llama.cpp with this target and head. Nobody else may use it meanwhile.",
+            hint="vLLM or llama.cpp with this target and head. Nobody else may use it during the "
+            "comparison.",
         )  # fmt: skip
         if place is not None and place.error is not None:
             show_error(place.error)
@@ -73,15 +74,16 @@ def _show_report(report: ParityReport) -> None:
     ]
     show_chart(
         positions_chart(curves),
-        f"Acceptance at each position, given that the candidates before it were accepted: "
-        f"{as_text(report.title)} beside our loop along the same {report.num_prompts} texts at "
-        "temperature 0.",
+        f"Acceptance at each position, given that the candidates before it were accepted. "
+        f"The engine ({as_text(report.title)}) and our loop (the reference) ran along the same "
+        f"{report.num_prompts} texts at temperature 0.",
         "measured", key="parity_positions", alt="Acceptance by position of engine and reference",
     )  # fmt: skip
     st.dataframe([_row(each) for each in report.conditions], hide_index=True)
     st.caption(
-        f"{report.same_text} of {report.num_prompts} texts follow the target. The intervals of the "
-        f"differences are corrected for {report.num_comparisons} comparisons."
+        f"In {report.same_text} of {report.num_prompts} texts, every token of the engine is the "
+        f"target's own. The intervals of the differences are corrected for "
+        f"{report.num_comparisons} comparisons."
     )
 
 

@@ -21,14 +21,14 @@ _SHOWN = 4  # curves
 
 
 def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
-    """Draw the examination of the pair's head, and the button that starts one."""
+    """Draw the examination of the pair's head, and the button that starts it."""
     with st.container(border=True, key="head_doctor", gap="small"):
         st.markdown("#### Head doctor")
         st.caption(
             "If layers, norms or token ids in a head's files are interpreted wrongly, the head "
             "still runs, but few of its candidates are accepted. The doctor lets the target write "
-            "texts. Along them, it compares the acceptance with the files' own settings and with "
-            "other settings."
+            "texts. Along these texts, it computes the head's acceptance under the settings in "
+            "the files and under other settings, and compares the results."
         )
         going = job is not None and job.going
         st.button(
@@ -39,7 +39,7 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
 
 
 def show_findings(job: DoctorJob | ParityJob, show_report: Callable[[Any], object]) -> None:
-    """Draw the report of a job, or what it is doing."""
+    """Draw the report of a job or, while there is none, what the job is doing."""
     if job.report is not None:
         show_report(job.report)
     elif job.going and job.stage:
@@ -57,8 +57,8 @@ def _show_report(report: DoctorReport) -> None:
     show_chart(
         positions_chart(curves),
         f"Acceptance along {report.tokens:,} tokens of the target, for the files' settings and the "
-        f"best of {report.tried - 1} others. From position 2 on, the head continues from its own "
-        "state.",
+        f"best of {report.tried - 1} others. From position 2 on, the head's input is its own "
+        "state, not the target's.",
         "measured", key="doctor_positions", alt="Acceptance probability by position",
     )  # fmt: skip
     with st.expander("All compared settings", key="doctor_settings"):

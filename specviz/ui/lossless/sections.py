@@ -1,4 +1,4 @@
-"""Sections of the Lossless page: verdict of the audit, evidence over runs, and the bug zoo."""
+"""Sections of the Lossless page: verdict and evidence of an audit, the test, the bug zoo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRUE_RULE = "the unmodified loop"
 
 
 def show_audits(audits: Sequence[AuditJob]) -> None:
-    """Show the latest audit without an injected bug, or else a recorded one.
+    """Show the latest audit without an injected bug or, if there is none, a recorded audit.
 
     An audit with an injected bug is shown on the bug's card, beside the button that injects it.
     """
@@ -42,7 +42,7 @@ def _show_example() -> None:
     show_example_caption(
         "Audit",
         "An audit makes short runs with many seeds and tests each token against the target's "
-        "distribution. Then it compares greedy output with that of the target alone.",
+        "distribution. Then it compares the output at temperature 0 with that of the target alone.",
     )
     show_report(
         courses[0].reports[-1], over=True, key="audit_report_recorded", pair="the embedded pair"
@@ -89,7 +89,8 @@ def show_report(
             st.caption("The audit ended before the check at temperature 0.")
         st.caption(
             f":green-badge[measured] on {pair}: every token of the first {ROUNDS} rounds "
-            "of each run is compared with separate passes that share no cache with the run."
+            "of each run is tested against the target's distribution from separate passes, which "
+            "share no cache with the run."
         )
 
 
@@ -113,9 +114,9 @@ def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
     if found:
         show_chart(
             evidence_chart(found, LEVEL),
-            "The strength of the evidence that the output does not follow the target's "
-            f"distribution. If the output is correct, at most {100 * LEVEL:g} % of audits cross "
-            "the line, however many runs they make.",
+            "The curves show how strong the evidence is that the output does not follow the "
+            f"target's distribution. If the output is correct, at most {100 * LEVEL:g} % of audits "
+            "reach the line, however many runs they make.",
             "measured", key=key, alt="Evidence over the number of short runs",
         )  # fmt: skip
 
@@ -132,13 +133,14 @@ def show_test() -> None:
                 "A_t": "a set of tokens, fixed before x_t is seen",
                 r"\lambda_t": "the stake, also fixed before x_t is seen",
             },
-            "E_n is the capital after n bets that start with 1. If every token follows the "
-            "target's distribution, no bet gains on average. The "
-            "average of all bets then exceeds 100 in at most one audit in a hundred (Ville 1939), "
-            "whenever the audit stops. Every bet is on a set of tokens, for example the tokens "
-            "that are likelier to the target than to the draft, or the target's likeliest tokens. "
-            "There are separate bets for tokens after an acceptance, after a rejection, and for "
-            "bonus tokens.",
+            "E_n is the capital of a bettor who starts with 1 and bets on n tokens in turn. If "
+            "every token follows the target's distribution, the capital does not grow on average. "
+            "The audit has many bettors. Each bets on a set of tokens, for example the tokens that "
+            "are likelier to the target than to the draft, or the target's likeliest tokens. Some "
+            "bet only on tokens after an acceptance, after a rejection, or on bonus tokens. If the "
+            "output is correct, the mean capital of all bettors, from which the p-value is "
+            "computed, reaches 100 in at most one audit in a hundred (Ville 1939), whenever the "
+            "audit stops.",
         )
 
 
@@ -148,7 +150,7 @@ def show_zoo(
     """Show a card per bug: what it does, what it costs and why, and whether an audit found it.
 
     Args:
-        drafted: Whether a draft model is the drafter; the bugs can only be injected then.
+        drafted: Whether the drafter is a draft model. With other drafters, no bug can be injected.
     """
     st.markdown("#### The bug zoo")
     st.caption(
@@ -167,7 +169,7 @@ def show_zoo(
 
 
 def _show_audit_of(bug: Break, job: AuditJob, audits: Sequence[AuditJob]) -> None:
-    """Show whether the audit found the bug; follow the newest audit and show its findings."""
+    """Show whether the audit found the bug. The newest audit is followed, with all its findings."""
     is_newest = job is audits[-1]
 
     def draw() -> None:

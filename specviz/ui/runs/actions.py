@@ -31,7 +31,7 @@ _LEFT_OUT = "runs left out"  # session state: sentence about runs that were not 
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
-    """Draw the buttons for the chosen runs or, if none is chosen, Export for all runs found."""
+    """Draw the buttons for the chosen runs. If no run is chosen, Export is for all runs found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
@@ -63,8 +63,8 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
         help=f"Compare shows up to {MOST_LANES} runs side by side, with their times. Up to "
         f"{MAX_LANES} runs of specviz also become lanes with their pairs and settings, which you "
-        "can measure again. Prompt, device and dtype are not copied, because they are the "
-        "same for all lanes.",
+        "can measure again. Prompt, device and dtype are not copied, because all lanes of a "
+        "comparison share them.",
     )
     lanes, beside = (
         st.session_state.get(LANES_HANDOVER, ()),
@@ -87,7 +87,7 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
     """Hand the chosen runs over to the tab Side by side; runs of specviz also become lanes.
 
-    Store a sentence about runs that do not fit.
+    Store a sentence about the runs that were left out.
     """
     beside = list(st.session_state.get(RUNS_HANDOVER, ()))
     beside += [each for each in _ids(chosen) if each not in beside]
@@ -111,7 +111,7 @@ def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
 
 
 def _over_limit(items: Sequence[str], most: int, where: str) -> list[str]:
-    """Return a phrase about the items beyond the first ``most``, or nothing."""
+    """Return a phrase with the number of items beyond the first ``most``; empty without any."""
     over = len(items) - most
     return [f"{_runs(over)} (at most {most} fit {where})"] if over > 0 else []
 
@@ -211,7 +211,7 @@ def _file(library: Library, run_id: str, make: Callable[[AnyTrace], str]) -> str
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
     """Draw download buttons for Parquet files of these runs, or of all runs that a query finds."""
     runs = "All runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
-    st.caption(f"{runs}. The file of rounds has at most the first {MOST_ROUNDS:,} runs.")
+    st.caption(f"{runs}. The file of rounds contains at most the first {MOST_ROUNDS:,} runs.")
     if not isinstance(rows, Query) and len(rows) <= MOST_LANES:
         _offer_race(library, rows)
     for label, name, make in (
@@ -230,7 +230,7 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
 
 
 def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
-    """Draw a download button for a replay of these runs as a race. It names no winner."""
+    """Draw a download button for a race of these runs. The race names no winner."""
     st.download_button(
         "Race (HTML)",
         partial(_race, library, rows),

@@ -1,7 +1,7 @@
 """Import traces from files into the library. A file is imported whole, or refused with a reason.
 
 Files are not trusted: a trace must parse, and its figures and player data must be computable. A run
-that is already in the library, even as a deleted run, is not imported again.
+that is already in the library, even if the user has deleted it, is not imported again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from specviz.store.saving import summary_of
 
 MOST_FILES = 50
 MOST_BYTES = 32 * 10**6  # about 14,000 tokens with the full record
-# All other tabs wait while JSON is parsed. The largest trace, with the full record, has
-# 0.35 million lists and objects and 2.5 million values.
+# All other tabs wait while JSON is parsed, so files with too many parts are refused. The largest
+# trace, with the full record, has 0.35 million lists and objects and 2.5 million values.
 MOST_PARTS = 750_000
 MOST_VALUES = 4_000_000
 _OPENING = (b"[", b"{")
@@ -109,7 +109,7 @@ def _checked(trace: AnyTrace) -> AnyTrace:
     try:
         script_json(payload_of_run(trace, run_id="import", state="recorded", label=""))
     except Exception as error:
-        # A well-formed record may be meaningless. It must fail here and not when it is shown.
+        # A well-formed record may be meaningless. It must be refused now, not fail when shown.
         raise TraceError(
             "It is damaged: its figures cannot be computed.",
             remedy="Save the run again, or use another copy.",

@@ -1,4 +1,4 @@
-"""Fill in missing columns of runs that an older version saved, while the page is open."""
+"""While the page is open, fill in missing columns of runs that an older version saved."""
 
 from __future__ import annotations
 

@@ -182,7 +182,11 @@ def _turn(by: int) -> None:
 
 @dataclass(slots=True)
 class _Chosen:
-    """The chosen runs of a table; ``first``: the rows to choose when the table is first drawn."""
+    """The chosen runs of a table.
+
+    ``rows`` identifies the drawn rows. ``first`` are the indices of the rows that are chosen when
+    these rows are first drawn.
+    """
 
     query: Query | None = None
     rows: str = ""
@@ -193,8 +197,8 @@ class _Chosen:
 def show_table(rows: Sequence[RunRow], query: Query) -> list[RunRow]:
     """Draw the rows of a query and return the chosen rows.
 
-    The widget key depends on the rows, because Streamlit stores a choice by row number. After a run
-    was added or deleted, the same runs are chosen as before; with another query, none are.
+    The widget key depends on the rows, because Streamlit stores a choice by row number. If a run is
+    added or deleted, the chosen runs stay chosen. After a change of the query, no run is chosen.
     """
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     kept: _Chosen = st.session_state.setdefault(_CHOSEN, _Chosen())
@@ -252,9 +256,10 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """Return the run's fork, weights and bodies, then its name or else its settings.
+    """Return what distinguishes a run: its fork, weights and bodies, then its name or settings.
 
-    The most important part comes first, because a narrow column cuts off the end.
+    The settings are shown only for a run without a name. The most important part comes first,
+    because a narrow column cuts off the end.
     """
     name, summary = given_name(row), row.summary
     parts = [f"forked at {summary.fork}"] if summary.fork else []
@@ -320,9 +325,8 @@ def _accepted(summary: RunSummary) -> list[int] | None:
 def _speedup(summary: RunSummary) -> str:
     """Return the speedup with its interval, or the interval alone if it is wide.
 
-    "?" marks a speedup without an interval.
-
-    Without a speedup, return "stopped" for a stopped run, else ``UNKNOWN``.
+    A speedup without an interval gets a "?". Without a speedup, return "stopped" for a stopped run,
+    else ``UNKNOWN``.
     """
     low, high = summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
@@ -355,7 +359,8 @@ def _columns() -> dict[str, Any]:
         ),
         _figure_head(_SPEEDUP): column.TextColumn(
             help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval. A wide "
-            "interval is shown alone. A question mark marks an older run without an interval.",
+            "interval is shown without the value. A question mark marks an older run without an "
+            "interval.",
             width=FIGURES[_SPEEDUP],
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),

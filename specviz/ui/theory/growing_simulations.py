@@ -1,8 +1,8 @@
 """Simulations that run one batch per redraw until their intervals are narrow.
 
-A batch is as large as all earlier batches together, so that a chart with a logarithmic axis grows
-evenly. It is smaller if it would take longer than the simulation's share of the time for one
-redraw.
+Each batch doubles the number of simulated texts, so that a chart with a logarithmic axis grows
+evenly. A batch is smaller if a doubling would take longer than the simulation's share of the time
+for one redraw.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TextSimulator(Protocol):
 
 
 class GrowingSimulation:
-    """One simulation: the result so far, and the estimate of rejections after each batch."""
+    """One simulation: its result so far, and its estimates of the rejections per text, by batch."""
 
     def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None
@@ -113,7 +113,7 @@ class SimulationGroup:
 
     @property
     def texts(self) -> int:
-        """The smallest number of texts of all simulations, 0 if one has not begun."""
+        """The number of texts that every simulation has reached; 0 if one has not begun."""
         counts = [each.count for each in self.estimates().values()]
         return min(counts) if len(counts) == len(self.simulations) and counts else 0
 
@@ -129,7 +129,7 @@ def session_group(
     simulators: Callable[[], Mapping[str, TextSimulator]],
     narrow: float = NARROW,
 ) -> SimulationGroup:
-    """Return the session's group of that name, or a new one if the settings have changed."""
+    """Return the session's group called ``name``; start a new one if the settings have changed."""
     kept = st.session_state.setdefault(_KEY, {})
     known = kept.get(name)
     if not isinstance(known, SimulationGroup) or known.settings != settings:
@@ -138,10 +138,10 @@ def session_group(
 
 
 def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
-    """Simulate a batch and call ``draw`` twice a second, until all simulations are done."""
+    """Twice a second, simulate a batch and call ``draw``, until all simulations are done."""
 
     def advance() -> bool:
-        """Run a batch; return whether the simulation continues."""
+        """Run a batch; return whether another one follows."""
         if not (paused or group.done):
             group.advance()
         return not (paused or group.done)

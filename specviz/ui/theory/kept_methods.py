@@ -1,7 +1,7 @@
 """The runs that a section of a theory page analyses.
 
-They are the runs of a kept comparison, or recorded runs shipped with specviz. The section also
-offers lanes for Compare, and a command, that make such runs.
+The user chooses the runs of a kept comparison, or recorded runs shipped with specviz. To make more
+such runs, the section offers lanes for Compare and a command.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class RunLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodRuns(Generic[T]):
-    """The results of a set of runs (``found``), a sentence ``about`` the runs, and links to them.
+    """What a section computed from a set of runs (``found``), and how to present the runs.
 
-    ``row`` is the kept comparison, or None for the runs shipped with specviz.
+    ``about`` is a sentence about the runs, and ``links`` open them. ``row`` is the kept comparison,
+    or None for the runs shipped with specviz.
     """
 
     found: T
@@ -76,15 +77,15 @@ def choose_methods(
     find: Callable[[Sequence[Trace]], T | None],
     shipped: ShippedFindings[T],
 ) -> MethodRuns[T]:
-    """Draw a choice of kept comparisons, newest first; return the results of the chosen one.
+    """Let the user choose a kept comparison, newest first; return what its runs show.
 
-    Returns the results of recorded runs if no comparison fits, or if ``find`` returns None.
+    Return the results of the shipped runs if no comparison fits, or if ``find`` returns None.
 
     Args:
         section: Prefix of the widget keys.
-        fits: Whether the lanes of a comparison, given as settings, suit the section.
-        find: Computes the results from the runs; returns None if they have none.
-        shipped: The results of the recorded runs.
+        fits: Return whether the section can analyse a comparison whose lanes have these settings.
+        find: Compute the results from the runs, or return None if these runs have no results.
+        shipped: The results of the recorded runs that are shipped with specviz.
     """
     made = shipped.made
     about = f"Shipped with specviz, recorded on {made.created[:10]}: {made.runs}; {made.machine}."
@@ -169,10 +170,10 @@ def _run_name(plan: Plan, run: LaneRun) -> str:
 def show_about(
     runs: MethodRuns[T], lanes: Mapping[str, RunConfig], section: str, body: str
 ) -> None:
-    """Show a description of the runs, links to them, and lanes and a command for such runs.
+    """Show a description of the runs, links to the runs, and two ways to make more such runs.
 
     Args:
-        lanes: Settings of the offered lanes, by name.
+        lanes: Settings of the lanes for Compare and for the command, by name.
         body: Simulated size of the target for these lanes, or "".
     """
     st.caption(f":green-badge[measured] {as_text(runs.about)}")
@@ -190,13 +191,13 @@ def show_about(
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):
         _list_runs(runs.links)
-        st.markdown("This command makes and keeps runs of the same lanes:")
+        st.markdown("This command makes and keeps runs of the lanes for Compare:")
         st.code(_command(texts), language="bash", wrap_lines=True)
 
 
 def _list_runs(links: Sequence[RunLink]) -> None:
     if not links:
-        st.markdown("Only figures of the recorded runs are stored, so the runs cannot be opened.")
+        st.markdown("Of the recorded runs, only results are stored, so the runs cannot be opened.")
     for lane in dict.fromkeys(each.lane for each in links):
         own = [each for each in links if each.lane == lane]
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -66,9 +66,10 @@ class Dots:
 
 
 def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
-    """Draw each token's draft probability, split into accepted and rejected, and the residual.
+    """Draw a stacked bar per token: the accepted and rejected draft probability, and the residual.
 
-    The areas "rejected" and "accepted in excess" sum to the TV between draft and target.
+    The part of the accepted probability that exceeds the target's is "accepted in excess". Over
+    all tokens, "rejected" and "accepted in excess" sum to the TV between draft and target.
     """
     made = figure(x_title="token", y_title="probability", height=300)
     layers = (
@@ -151,7 +152,7 @@ def _add_front(made: go.Figure, distance: float) -> None:
 def _notes(
     distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Return annotations for the ends of the front, except ends with a named point nearby."""
+    """Return annotations for the two ends of the front. An end near a named point gets none."""
     if distance <= 0.0:
         return []
     notes = (
@@ -199,7 +200,10 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 
 
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
-    """Return a label per point. Among overlapping points, the first has all names as its label."""
+    """Return a label per point.
+
+    Of several overlapping points, the first is labelled with all names and the others are not.
+    """
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
         near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))
@@ -381,6 +385,6 @@ def _hatch(shape: str) -> dict[str, object]:
 
 
 def _named_tokens(made: go.Figure, labels: Sequence[str]) -> go.Figure:
-    """Label the numeric token axis with token names. Categories would merge equal names."""
+    """Label the numeric token axis with token names. A category axis would merge equal names."""
     made.update_xaxes(tickvals=list(range(len(labels))), ticktext=list(labels))
     return made

@@ -60,9 +60,10 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Return the check of the block verification runs; None if 0 acceptances are expected.
+    """Return the check of the runs with block verification.
 
-    Token-by-token runs with the same γ are added for comparison.
+    Runs with token-by-token verification and the same γ are added for comparison. Return None if
+    token-by-token verification is expected to accept no candidate.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}

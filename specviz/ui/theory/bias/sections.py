@@ -73,8 +73,8 @@ def blocks_sentence(curves: blocks.Curves) -> str:
         f"without bias. On average it accepts **{curves.block[-1]:.3f}** of them; token-by-token "
         f"verification accepts {curves.token[-1]:.3f}. No verifier exceeds "
         f"{curves.bound[-1]:.3f}.  \n"
-        "A later token can save a candidate that would be rejected on its own. Theorem 2 of Yin et "
-        "al. does not apply: it covers only rules that judge token by token."
+        "A later token can save a candidate that would be rejected on its own. The limit in "
+        "theorem 2 of Yin et al. does not apply: it covers only rules that judge token by token."
     )
 
 
@@ -99,7 +99,10 @@ def biased_runs(history: History) -> list[ShownRun]:
 
 
 def run_dots(trace: Trace) -> Dots:
-    """Return a dot per tested token: P(reject) and bias, divided by the TV of both models there."""
+    """Return a dot per tested token, at its P(reject) and its bias.
+
+    Both are divided by the total variation distance between the models at this token.
+    """
     dots = [
         ((1.0 - token.expected_acceptance) / (1.0 - overlap), bias / (1.0 - overlap), token)
         for token, overlap, bias in _judged(trace)
@@ -123,8 +126,8 @@ def run_sentence(trace: Trace) -> str:
     return (
         f"{count} tested tokens with ε {config.epsilon:g}; recovered tokens are drawn from the "
         f"{source}. On average, the probability of a rejection is **{reject:.3f}** and the bias is "
-        f"**{bias:.3f}**. Their sum is {reject + bias:.3f}; the distance between the models is "
-        f"{distance:.3f}."
+        f"**{bias:.3f}**. Their sum is {reject + bias:.3f}. No rule has a smaller sum than the "
+        f"distance between the models, {distance:.3f}."
     )
 
 
@@ -138,7 +141,7 @@ def show_bias_formulas() -> None:
         r"\Pr(\text{reject}) + \min_r \mathrm{bias} = d \\ \text{if}\quad "
         r"\min\!\left(1, \tfrac{p_{\text{target}}}{p_{\text{draft}}}\right) \le b \le 1",
         {r"\Pr": "probability", **rule, "d": DISTANCE, **PROBABILITIES},
-        "Yin et al. 2024, theorem 5. All rules with such a b lie on one straight line.",
+        "Yin et al. 2024, theorem 5. In the plane above, all such rules lie on one straight line.",
     )
     show_formula(
         r"\min_r \mathrm{bias} = \tfrac12 \sum_x |p_{\text{target}} - b\,p_{\text{draft}}| \\ "
@@ -197,7 +200,7 @@ def show_drafts_formula() -> None:
         },
         "On the left: recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm "
         "4). On the right: the bound for any lossless rule (Hu et al. 2025). K-SEQ: Sun et al. "
-        "2023, SpecTr. Without replacement: Sequoia, Chen et al. 2024.",
+        "2023, SpecTr. Drafts without replacement: Sequoia, Chen et al. 2024.",
     )
 
 

@@ -1,4 +1,7 @@
-"""The acceptance rules of the page "Bias or speed", as exact and simulated points of the plane."""
+"""The acceptance rules of the page "Bias or speed".
+
+Each rule has an exact and a simulated point: its probability of a rejection, and its bias.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Settings:
         return tradeoff.over_accept(self.draft, self.target, self.epsilon)
 
     def policies(self) -> tuple[Policy, ...]:
-        """Return the rules with their recovery distributions, in the order of drawing."""
+        """Return the rules with their recovery distributions, in the order of the chart."""
         pair = self.draft, self.target
         leftover = tradeoff.residual_distribution(*pair)
         over = self.over_accept()
@@ -105,7 +108,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """Counts of the positions simulated so far, with fixed settings."""
+    """The positions simulated so far with these settings, as counts per rule."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -144,11 +147,11 @@ def simulation_of(settings: Settings) -> Simulation:
 
 
 def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
-    """Simulate a batch and call ``draw`` twice a second, until every interval is narrow."""
+    """Twice a second, simulate a batch and call ``draw``, until every interval is narrow."""
     simulation = simulation_of(settings)
 
     def step() -> bool:
-        """Simulate a batch; return whether the simulation continues."""
+        """Simulate a batch; return whether another one follows."""
         if not (paused or simulation.done):
             simulation.step()
         return not (paused or simulation.done)

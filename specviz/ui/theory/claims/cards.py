@@ -30,7 +30,7 @@ _PAGES = ROOT / "pages"
 
 @st.cache_data(show_spinner=False)
 def all_claims() -> tuple[Claim, ...]:
-    """Return the claims, computed once: no setting of a page changes them."""
+    """Return the claims. They are computed once, because no setting of a page changes them."""
     return claims()
 
 
@@ -64,7 +64,7 @@ def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim
 
 
 def show_cards(shown: Sequence[Claim], runs: ClaimRuns, start: Start) -> None:
-    """Draw the cards in two columns; each card goes to the shorter one."""
+    """Draw the cards in two columns; each card goes to the column that is shorter so far."""
     columns = st.columns(2)
     heights = [0, 0]
     for each in shown:

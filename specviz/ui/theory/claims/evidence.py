@@ -25,8 +25,8 @@ from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
 
-# The benchmark code in the "Practical guide", a source of claims, requests so many tokens per text
-# and divides by this number.
+# The benchmark code in the "Practical guide" (a source of claims) requests this many tokens per
+# text. To compute tokens per second, it uses this number even if a text ended earlier.
 GUIDE_TOKENS = 50
 _LAZY_SHARE = 0.8
 _ROUNDING = 1e-5  # a smaller bias is rounding in float32
@@ -35,7 +35,7 @@ _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LossyRuns:
-    """Checks of theorem 5 (Yin et al. 2024) on the runs with one ε and recovery distribution."""
+    """Checks of theorem 5 (Yin et al. 2024) on runs with equal ε and recovery distribution."""
 
     rule: str  # OPT: recovery from the residual; UNO: recovery from the target
     epsilon: float
@@ -61,7 +61,7 @@ def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
     """Return what a claim's finished runs show.
 
     Args:
-        traces: In the order of `claims.runs.plans`.
+        traces: The traces of the runs, in the order of `claims.runs.plans`.
     """
     pair = traces[0].pair
     return Evidence(
@@ -83,7 +83,7 @@ def _speed_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"{text} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
         f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook formula, with v = 1, "
-        f"predicts {times(ideal)} the target’s speed. With this run’s v and τ, the speedup is "
+        f"predicts {times(ideal)} the target’s speed. With this run’s v and τ, the formula gives "
         f"{RATIO.bare(accounted)}. "
         f"If v were the same at every γ, {advice} by the formula."
     )
@@ -110,8 +110,8 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         f"{text} With accepted / drafted as α, the formula gives "
         f"τ = {TOKENS.bare(expected_tokens(share, config.gamma))}. With accepted / tested as α, it "
         f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and "
-        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, accepted / "
-        f"drafted is {PROBABILITY.bare(share)} at "
+        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, an "
+        f"accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
         f"α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
@@ -186,16 +186,19 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the listing's speedup with correct ones, and its first call with the repetition."""
+    """Compare the speedup as the guide computes it with the correct speedups.
+
+    Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition.
+    """
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
-        return f"No round was timed completely against the target alone. {first_call}"
+        return f"The times of the target alone are missing, so there is no speedup. {first_call}"
     undecided = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
     note = " In some runs, timing noise hides which method was faster." if undecided else ""
     return (
-        f"Timed on one prompt: the listing divides the time of the greedy target alone by the time "
+        f"Timed on one prompt: the guide divides the time of the greedy target alone by the time "
         f"of sampled speculation, which gives {times(plain / spec_sampled)}. With both times from "
         f"the same text, the speedup is {RATIO.bare(plain / spec)} for the greedy text and "
         f"{RATIO.bare(plain_sampled / spec_sampled)} for the sampled text. {first_call}{note}"
@@ -203,9 +206,9 @@ def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Tra
 
 
 def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
-    """Return the seconds of the target alone and of speculation, over the texts timed with both.
+    """Return the seconds of the target alone and of speculation, as sums over several texts.
 
-    Returns (0, 0) if no text was timed with both.
+    Only texts timed with both methods count; without such a text, return (0, 0).
     """
     plain = spec = 0.0
     for trace in traces:
@@ -228,7 +231,7 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
         f"expects {check.expected:,.1f} ({_noise_text(check.z)}). The "
         f"expected number is also the lower bound of theorem 2. A rule that accepts with "
-        f"{_LAZY_SHARE:g} times the allowed probability would reject {lazier.expected:,.1f}."
+        f"{_LAZY_SHARE:g} times the lossless probability would reject {lazier.expected:,.1f}."
     )
 
 
@@ -266,7 +269,7 @@ def _residual_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"At ε 0, the bias is {_bias_text(exact)} if the recovered token is drawn from the "
         f"residual. It is {_bias_text(literal)} if the recovered token is drawn from the target "
-        "itself, as in the guide. Both numbers are counted on the emitted tokens."
+        "itself, as in the guide. Both are measured on the emitted tokens."
     )
 
 
@@ -338,7 +341,7 @@ def _signed(z: float | None) -> str:
 
 
 def _noise_text(z: float | None) -> str:
-    """Return z, and whether it is sampling noise."""
+    """Return z, and whether sampling noise explains a deviation of z standard deviations."""
     if z is None:
         return "z = none: no randomness"
     noise = "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"

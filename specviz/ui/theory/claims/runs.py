@@ -39,9 +39,10 @@ _LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # the bias needs th
 
 
 class ClaimRuns:
-    """The runs for claims on this server: jobs, evidence and failures, by name of the runs.
+    """The test runs for claims on this server. A ``RunName`` names all the runs of one test.
 
-    Safe to read from any thread, because values are replaced, never changed.
+    Each test has a job while it runs, then evidence or a failure. These values are replaced, never
+    changed, so they are safe to read from any thread.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class ClaimRuns:
         self._evidence: dict[RunName, Evidence] = {}
 
     def start(self, run: RunName, starter: str, spec: PairSpec, history: History) -> None:
-        """Queue the runs; add those that Watch can show to ``history``.
+        """Queue the runs. Runs that also appear on Watch are added to ``history``.
 
         Raises:
             ConfigError: If the pair cannot make the runs.
@@ -114,7 +115,7 @@ class _Refusal(NamedTuple):
 def start_or_refuse(
     runs: ClaimRuns, run: RunName, card: str, spec: PairSpec, history: History
 ) -> None:
-    """Queue the runs; if the pair cannot make them, keep the error for this session's card."""
+    """Queue the runs. If the pair cannot make them, keep the error for the card in this session."""
     st.session_state.pop(_REFUSED, None)
     try:
         runs.start(run, card, spec, history)
@@ -123,7 +124,7 @@ def start_or_refuse(
 
 
 def refusal_on(card: str) -> SpecvizError | None:
-    """Return why the card's runs cannot be made in this session, if its button was pressed."""
+    """Return the error that the card's button raised in this session; None without one."""
     refused: _Refusal | None = st.session_state.get(_REFUSED)
     return refused.error if refused is not None and refused.card == card else None
 
@@ -141,7 +142,7 @@ def forget_other_pairs(spec: PairSpec) -> None:
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
     """Return the runs on this pair, in the order in which `evidence_of` expects the traces.
 
-    Without a draft model, a method that needs none drafts.
+    If the pair has no draft model, the candidates come from a method that needs none.
 
     Raises:
         ConfigError: If the runs need a draft model.
@@ -158,7 +159,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
             prompt=each.preset.text,
-            # The same seed would repeat the draws.
+            # With equal seeds, two runs on the same prompt would draw the same tokens.
             config=replace(each.config, seed=seed, **drafter),
             baseline=each.timed or run in _WATCHED,
         )
@@ -167,7 +168,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
 
 
 def plans_of(run: RunName) -> list[_Plan]:
-    """Return prompt, label and settings of every run; none depends on the pair."""
+    """Return prompt, label and settings of every run; they are the same for every pair."""
     presets: _Presets = {}
     for preset in read_presets():
         presets.setdefault(preset.kind, []).append(preset)
@@ -206,9 +207,8 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 def _guide_listing(presets: _Presets) -> list[_Plan]:
     """Plan the benchmark of the "Practical guide": five prompts at two temperatures.
 
-    An untimed cold run comes first.
-
-    Only the first prompt is timed, at both temperatures.
+    The first run is a cold start with the settings of the second. Of the other runs, only the two
+    on the first prompt are timed against the target alone.
     """
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
     made = [

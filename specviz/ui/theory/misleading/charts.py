@@ -1,6 +1,6 @@
 """Charts of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
 
-All are exact within their models, except the estimates of alpha, which are measured.
+The charts are exact for the model they show. Only the estimates of alpha are measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaEstimate:
-    """An estimate of alpha; ``low`` and ``high`` bound its interval, or are None without one."""
+    """An estimate of alpha and the ends of its interval, which are None without an interval."""
 
     label: str
     value: float
@@ -154,7 +154,7 @@ def over_batch(
 
 
 def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
-    """Draw the bytes that a target pass reads over the batch size, with 1 TB marked."""
+    """Draw how many bytes a target pass reads, by batch size. A line marks 1 TB."""
     made = figure(x_title="sequences in the batch", y_title="GB read per pass", height=300)
     for context, colour in zip(contexts, SERIES, strict=False):
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
@@ -171,7 +171,10 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Draw alpha over the target's temperature, with the draft at the same or its best one."""
+    """Draw alpha over the target's temperature.
+
+    In one curve, the draft has the target's temperature; in the other, the draft's best one.
+    """
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)

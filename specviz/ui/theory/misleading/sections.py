@@ -343,7 +343,7 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Compare the formula's tokens per round with each of the two shares as α.
+    """Return the tokens per round by the formula, with each of the two shares as its α.
 
     Args:
         share: Accepted / drafted.
@@ -360,9 +360,9 @@ def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
         f"With γ = {gamma} candidates per round, the formula predicts "
         f"{TOKENS.bare(expected_tokens(observed, gamma))} tokens per round with accepted / tested "
         f"as α, but {TOKENS.bare(expected_tokens(share, gamma))} with accepted / drafted as α."
-        f"{found} By the formula, accepted / drafted is {PROBABILITY.bare(share)} at "
-        f"α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and "
-        f"{PROBABILITY.bare(drafted_share(observed, gamma))} at "
+        f"{found} By the formula, an accepted / drafted of {PROBABILITY.bare(share)} corresponds "
+        f"to α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and one of "
+        f"{PROBABILITY.bare(drafted_share(observed, gamma))} to "
         f"α = {PROBABILITY.bare(observed)}."
     )
 

@@ -20,7 +20,7 @@ def fewer(exact: float, formula: float) -> str:
 
 
 def compared(tokens: float, formula: float) -> str:
-    """Return "as many as" or "more than the formula predicts"; ``tokens`` is never less."""
+    """Return "as many as" or "more than the formula predicts"; fewer tokens do not occur."""
     many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
     return f"{many} the formula predicts"
 

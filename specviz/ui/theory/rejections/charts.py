@@ -29,7 +29,7 @@ class MeanCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAndExpected:
-    """A measured value, the expected value, and the half-width of the band around the latter."""
+    """A measured and an expected value, and the half-width of the band around the expected one."""
 
     label: str
     measured: float
@@ -148,7 +148,7 @@ def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
     """Draw by how much M drafts lower P(reject) at one position, for uniform distributions.
 
     Args:
-        ratios: Per curve, r: the draft's number of tokens / the target's.
+        ratios: For each curve, the draft's number of tokens / the target's (r).
     """
     made = figure(x_title="drafts, M", y_title="decrease of P(reject)")
     for ratio, colour in zip(ratios, cycle(SERIES), strict=False):

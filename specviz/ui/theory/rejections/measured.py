@@ -64,9 +64,9 @@ def show_measured_drafts() -> None:
             "K": "rounds",
             r"\mathbb{E}": "mean",
         },
-        "The probabilities of theorem 3 of Yin et al. 2024, at the positions that the runs "
-        "reached. Whether a candidate is tested depends only on earlier draws, so the sums give "
-        "the exact expected values for any text. Rounds here end after γ candidates, so the "
+        "The probabilities are those of theorem 3 of Yin et al. 2024, at the positions that the "
+        "runs reached. Whether a candidate is tested depends only on earlier draws, so the sums "
+        "give the exact expected values for any text. Rounds here end after γ candidates, so the "
         "paper’s lower bound does not apply.",
     )
 
@@ -140,9 +140,10 @@ def speed_sentence(points: Sequence[DraftsPoint]) -> str:
 
 
 def _paired_sentence(points: Sequence[DraftsPoint]) -> str:
-    """Describe which points are faster or slower than one draft of the same γ, or undecided.
+    """Describe which numbers of drafts are faster or slower than one draft at the same γ.
 
-    For a tree, γ is its depth. The decision uses Student's 95 % interval over the same prompts.
+    For a tree, γ is its depth. The comparison is undecided if Student's 95 % interval of the
+    paired speedups, over the same prompts, includes 1.
     """
     one_draft = {each.gamma: each for each in points if each.num_candidates == each.gamma}
     found: dict[str, list[str]] = {"faster": [], "slower": [], "": []}

@@ -157,7 +157,7 @@ def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     with right:
         steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
-        note = "The theorem allows a different probability at every token."
+        note = "The probability of a rejection may differ from token to token."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
 
 
@@ -201,7 +201,8 @@ def show_several_drafts(chosen: Setting) -> None:
             "N_1,\\, N_M": "rejections in a text, with one draft and with M drafts",
             r"\mathbb{E}": "mean",
         },
-        "A lower bound, derived here: only the first token after a rejection has M candidates.",
+        "A lower bound, derived here from the fact that only the first token after a rejection has "
+        "M candidates.",
     )
 
 
@@ -314,11 +315,11 @@ def show_bound(chosen: Setting) -> None:
 def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
     found = group.estimates()
     block = found.get(_BLOCK)
-    rejects = f"; it has {_plus_minus(block)} rejections (simulated)" if block else ""
+    rejects = f": it has {_plus_minus(block)} rejections (simulated)" if block else ""
     st.markdown(
         "A lossless rule that judges a single draft, token by token, has at least "
         f"**{bound:.3f}** rejections per text. Block verification is also lossless. It looks "
-        f"ahead, so the bound does not apply{rejects}."
+        f"ahead, so the bound does not apply to it{rejects}."
     )
     made = rejections_and_bound(bound, found)
     show_chart(made, progress_sentence(group, paused), "exact", "simulated", key="rejections_bound")

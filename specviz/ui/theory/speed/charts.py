@@ -145,7 +145,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
 
 
 def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
-    """Draw the measured over the expected speedups of one paper, with the line y = x."""
+    """Draw the measured speedups of one paper against its expected ones, with the line y = x."""
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
     top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3
@@ -180,7 +180,7 @@ def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
-    """Draw the share of the oracle's rate over the candidates drafted per token, by criterion."""
+    """Draw each criterion's share of the oracle's rate over the candidates drafted per token."""
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
         ("fixed counts", found.counts, "lines+markers", COLOURS.exact, "circle", "γ "),
@@ -223,7 +223,7 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the least alpha at which the best gamma reaches each level; also draw alpha = c."""
+    """Draw the line alpha = c and, for each of several gammas, where the best gamma reaches it."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]

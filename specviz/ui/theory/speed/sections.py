@@ -137,7 +137,7 @@ def _compared_with_one(speed: float) -> str:
 
 
 def _no_best_gamma_sentence(chosen: Setting) -> str:
-    """Describe settings at which longer drafts are always faster, up to the oracle's speedup."""
+    """Describe settings at which the speedup rises with every γ, towards the oracle's speedup."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
@@ -153,7 +153,7 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Return the γ at which an axis ends, so that the chosen and any best γ are visible."""
+    """Return the γ at which an axis ends. The chosen γ and the best γ, if one exists, are on it."""
     best = 0
     if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)

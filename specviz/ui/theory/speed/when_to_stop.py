@@ -75,9 +75,10 @@ def _stops(config: RunConfig) -> bool:
 
 
 def _compared_with_oracle(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Compare criteria with the oracle on the runs with the greatest γ; None without such runs.
+    """Compare stopping criteria and fixed counts with the oracle; None without suitable runs.
 
-    Runs without step costs are left out.
+    Of the runs that always drafted γ candidates, only those with the greatest γ are used. Runs
+    without step costs are left out.
     """
     priced = [each for each in traces if each.drafting_costs or each.step_costs]
     longest = max((each.config.gamma for each in priced if _never_stops(each.config)), default=0)
