@@ -48,7 +48,7 @@ def the_job_queue() -> JobQueue:
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
-    """Return a ``WorkerMaker`` for the runs of one job, which belong to no tab."""
+    """Return a ``WorkerMaker`` for one job. The job's runs belong to no tab."""
     return WorkerMaker(the_worker(), "work", on_submit)
 
 
@@ -73,7 +73,7 @@ def stop(job: Job) -> None:
 def _forget_if_over(job: Job) -> None:
     """Remove a finished comparison from the unfinished plans.
 
-    A comparison that a server shutdown interrupted remains there, and can be resumed.
+    A comparison that a server shutdown interrupted stays among them, so it can be resumed.
     """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:

@@ -22,8 +22,8 @@ from specviz.record.shapes import num_nodes, parse_dynamic_tree, parse_shape, sh
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 from specviz.ui.widgets.plain_text import as_text
 
-_FIRST_EXITS = (1, 2)  # layers, if the target's depth is unknown; users can type others
-_EXIT_SHARES = (0.25, 0.5, 0.75)  # as shares of the target's layers
+_FIRST_EXITS = (1, 2)  # layers to offer if the target's depth is unknown
+_EXIT_SHARES = (0.25, 0.5, 0.75)  # else these shares of the target's layers
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
 METHOD_SETTINGS = (
