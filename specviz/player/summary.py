@@ -93,7 +93,7 @@ def summary(
 
 
 def lead_of(text: str) -> tuple[str, str]:
-    """Return the first sentence, for a headline without its full stop, and the other sentences."""
+    """Split a text into its first sentence, without the full stop, and the other sentences."""
     lead, _, more = text.partition(". ")
     return lead.removesuffix("."), more
 
@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return the simulated sizes behind the headline and, if known, the speedup at the own size."""
+    """Return the simulated sizes behind the headline and, if known, the pair's own speedup."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()

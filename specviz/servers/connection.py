@@ -36,7 +36,7 @@ class Limits:
     """Time limits of one request, in seconds."""
 
     connect: float = 5.0
-    between: float = 180.0  # to the first chunk, minutes for a long prompt; and between chunks
+    between: float = 180.0  # before the first chunk, which may take minutes; and between chunks
     total: float = 900.0
 
 

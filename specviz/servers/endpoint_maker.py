@@ -2,8 +2,8 @@
 
 Scoring needs the target's text and, for each token, a log-probability from each model. Engines
 return them over HTTP, so a draft can be scored even if the target's server does not run it.
-Engines do not report step times: without given step costs, there are tokens per round, but no
-speedups.
+Engines do not report step times. So speedups need given step costs; without them, there are only
+tokens per round.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def decoded(text: str, remover: KeyRemover) -> Any:
         found = json.loads(
             text, parse_int=_whole_number, parse_float=_finite, parse_constant=lambda _: None
         )
-        # Walking through a large list takes longer than decoding it: only if necessary.
+        # Walking through a large list takes longer than decoding it, so skip it if possible.
         plain = remover.key is None and _SURROGATE.search(text) is None
         return found if plain else remover.from_value(found)
     except RecursionError:

@@ -1,7 +1,8 @@
-"""The adapter for SGLang: a chunk is a step if the stream interval is 1, which final totals verify.
+"""The adapter for SGLang, which sends one chunk per step if its stream interval is 1.
 
-It is written from SGLang's sources (0.5.23) and was never run here. Names of fields differ between
-versions, so all known names are tried.
+The totals at the end of an answer show whether its chunks are steps. The adapter is written from
+SGLang's sources (0.5.23) and was never run here. Names of fields differ between versions, so all
+known names are tried.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ def stop(job: Job) -> None:
 
 
 def _forget_if_over(job: Job) -> None:
-    """Remove a finished comparison from the unfinished plans.
+    """Forget the plan of a comparison that has ended.
 
-    A comparison that a server shutdown interrupted stays among them, so it can be resumed.
+    The plan of a comparison that a server shutdown interrupted is kept, so that it can be resumed.
     """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:

@@ -23,7 +23,7 @@ def the_library() -> Library:
 
 
 def is_worth_saving(run: Run) -> bool:
-    """Return whether to save an ended run: not if another soon superseded it."""
+    """Return whether to save an ended run: one that was soon superseded is not saved."""
     if not run.superseded or run.state != "stopped":
         return True
     return sum(entry.times.decode for entry in run.rounds) >= _LEAST_SECONDS

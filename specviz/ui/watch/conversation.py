@@ -53,7 +53,7 @@ def asked_of(choices: Choices) -> TypedPrompt:
 
 
 def _continue(history: History) -> None:
-    """Request a run that answers the next message, if the last message has its answer."""
+    """Request a run that answers the next message, if the last message has been answered."""
     text = str(st.session_state.get(_NEXT) or "").strip()
     run, trace = history.current, history.shown().trace
     answered = run is not None and run.finished and trace.config.chat and trace.rounds

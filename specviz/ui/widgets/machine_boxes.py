@@ -90,7 +90,7 @@ def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def keep_models(target: str | None, draft: str | None) -> None:
-    """Make the draft of a pair that is about to be loaded the chosen draft.
+    """Choose the draft of a pair that is about to be loaded.
 
     Otherwise the default draft would change when the search finds a better one.
     """

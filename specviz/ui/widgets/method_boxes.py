@@ -169,7 +169,7 @@ def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunCo
 
 
 def method_of(config: RunConfig) -> dict[str, Any]:
-    """Return a run's method as values of the controls, without settings that it ignores."""
+    """Return a run's method as values of the controls, without settings that the method ignores."""
     names = ["drafter", "draft_until", "num_drafts", "rule", *config.judging.takes]
     names += ["replacement"] if config.num_drafts > 1 else []
     return {name: getattr(config, name) for name in names} | {

@@ -164,7 +164,7 @@ def _compared_tokenizers(source: str) -> bool | None:
 
 
 def keep_pair(spec: PairSpec) -> None:
-    """Make a pair that is about to be loaded the chosen pair, even if a better draft is found."""
+    """Choose the models of a pair that is about to be loaded, so that a search keeps them."""
     if _value("pair", _SOURCES) == _MACHINE:
         keep_models(spec.target, spec.draft)
 
