@@ -1,7 +1,7 @@
 """The prompt as the text pane shows it: token texts and, in a chat, the role before each message.
 
-A chat template puts markup around the messages, such as ``<|im_start|>user``. The markup is part of
-the prompt's tokens; the pane shows the roles in its place.
+A chat template puts markup around the messages, such as ``<|im_start|>user``. The prompt's tokens
+include the markup; in its place, the pane shows the roles.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from specviz.player.round_values import JsonObject, prompt_texts
 from specviz.record.conversations import Conversation
 from specviz.record.trace import Trace
 
-_OWN_TEXT = 60  # characters: a longer text before the first message is the template's own message
+_OWN_TEXT = 60  # characters before the first message; more are a message of the template itself
 
 Part = str | JsonObject
 _Span = tuple[str, int, int]  # a role, and where its message begins and ends
@@ -34,7 +34,7 @@ def prompt_parts(trace: Trace) -> list[Part]:
 
 
 def _spans(whole: str, asked: Conversation) -> list[_Span] | None:
-    """Return where the messages are in the rendered template; None if one is not in it."""
+    """Return where the messages are in the rendered template; None if a message is not found."""
     spans: list[_Span] = []
     end = 0
     for message in asked.messages:

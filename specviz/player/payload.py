@@ -65,9 +65,10 @@ class RunLink:
     """What the player needs for links to a moment of the run, such as a round."""
 
     kept: bool  # the run is in the library under its id
-    settings: str | None  # the query string that repeats the run
-    local: bool  # the server listens on this machine only
-    heard: int | None = None  # number of the last handled request to open a replay at a moment
+    settings: str | None  # query string that sets the controls to the run's settings
+    local: bool  # only this machine can reach the server
+    # The number of the last handled request to open a replay at a moment.
+    heard: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +79,8 @@ class ChartPoint:
     rate: float
     label: str
     current: bool
-    partial: bool  # the run was stopped
-    few: bool  # too few rounds for a reliable rate
+    partial: bool  # whether the run was stopped early
+    few: bool  # whether it has too few rounds for a reliable rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +90,8 @@ class RunChoice:
     config: RunConfig
     prompt: str
     kind: str | None  # None unless the prompt is a preset
-    detects_chat: bool = False  # uses the target's chat template if there is one
-    simulated: SimulatedSteps | None = None  # None if the sizes are those of the shown run
+    detects_chat: bool = False  # whether to use a chat template if loading finds one
+    simulated: SimulatedSteps | None = None  # None if the chosen sizes are those of the shown run
 
 
 def payload(
@@ -114,7 +115,7 @@ def payload(
     """Return the player's data, with the rounds from ``start`` on.
 
     Args:
-        foresees: Whether the bar picture shows the round predicted for the chosen γ.
+        foresees: Whether the bar picture shows a predicted round if another γ or size is chosen.
         so_far: Whether the target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         forked: The run that this one was forked from.
@@ -166,7 +167,7 @@ def shared_payload(
 
     Args:
         config: The settings that describe how candidates are verified.
-        run: Further entries of ``run`` in the data; they replace shared ones of the same name.
+        run: Entries to add to the data's ``run``. They replace shared entries of the same name.
     """
     facts = trace.facts
     known = {
@@ -196,7 +197,7 @@ def shared_payload(
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
     """Return the throughput over γ: a forecast from other texts, else extrapolated from this run.
 
-    None if the formulas do not apply, or if the step costs or the acceptance are unknown.
+    Return None if the formulas do not apply, or if the step costs or the acceptance are unknown.
     """
     costs = trace.step_costs
     if not _has_curves(trace.config):
@@ -229,9 +230,10 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
 def _chosen_round_cost(
     figures: Metrics, curves: ThroughputCurves | None, chosen: RunChoice | None
 ) -> RoundCost | None:
-    """Return the round predicted for the chosen γ and sizes.
+    """Return the cost of a round that is predicted for the chosen γ and sizes.
 
-    None if they are the run's own, or if another chosen setting changes the acceptance.
+    None if the run itself has this γ and these sizes, or if another chosen setting changes the
+    acceptance.
     """
     trace = figures.trace
     if chosen is None or _is_stale(chosen, trace):
@@ -300,13 +302,13 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass and their relative error; an error of 1 or more becomes None."""
+    """Return the times of a pass and their relative error; None for an error of 1 or more."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return ``gamma`` and the rate forecast for it, which is None beyond the curves."""
+    """Return ``gamma`` and the rate forecast for it; None if the curves do not reach this γ."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 

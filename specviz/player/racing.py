@@ -1,7 +1,7 @@
 """The data for a race: runs of several lanes on one clock, beside the target alone.
 
-A lane has the same data as a single run, so that choosing a lane shows its text, rounds and
-figures. All times were measured. See assets/player/payload.d.ts.
+A lane has the same data as a single run, so that the player can show a chosen lane's text,
+rounds and figures. All times were measured. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def race_payload(
             "lanes": lanes,
             "targets": _targets(traces, lanes),
             "open": not reason and _is_undecided([each for each in found if each]),
-            "chosen": 0,  # the lane shown below the race
+            "chosen": 0,  # the lane that is shown in full below the race
             **({"unlike": reason} if reason else {}),
         },
         "growing": False,
@@ -77,9 +77,9 @@ def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
 
 
 def _is_undecided(figures: Sequence[Metrics]) -> bool:
-    """Return whether the intervals do not decide which lane, or the target alone, is fastest.
+    """Return whether the intervals leave open which lane, or the target alone, is fastest.
 
-    Return False if a lane has no interval: the recorded times then decide.
+    Return False if a lane has no interval, because the recorded times then decide.
     """
     timed = [each for each in figures if each.tokens_per_second and each.speedup_low]
     if len(timed) < len(figures):
@@ -119,7 +119,8 @@ def representatives(
 def representative_details(comparison: Comparison, measured: Sequence[LaneRun]) -> list[str]:
     """Return, for each lane, text such as "one of 5 runs"; empty for a single run.
 
-    The race shows one run of each lane, so it may differ from the verdict over all runs.
+    The text warns that the race, which shows one run of each lane, may differ from the verdict
+    over all runs.
     """
     counts = [
         sum(run.job.lane == lane for run in measured) for lane in range(len(comparison.lanes))
@@ -140,12 +141,16 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
     times, timed = [each["times"] for each in stage["rounds"]["items"]], stage["lanes"]
     content = repr((label, trace.created, trace.facts, trace.token_ids, times))
     digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    stage["run"]["id"] = f"race {digest}"  # unique, because the player caches data by id
+    # The player caches data by id, so the id depends on the content.
+    stage["run"]["id"] = f"race {digest}"
     return {"label": label, "parts": timed["speculative"] if timed else times, "stage": stage}
 
 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the target alone for each distinct target, timed along the text of its first lane."""
+    """Return the target alone for each distinct target of the lanes.
+
+    Its times are those along the text of the first lane that has this target.
+    """
     found: dict[tuple[str, str], JsonObject] = {}
     for trace, lane in zip(traces, lanes, strict=True):
         target, timed = dispatch(trace, _target, lambda _: None), lane["stage"]["lanes"]

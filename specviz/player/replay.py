@@ -115,7 +115,7 @@ def comparison_html(
 
 
 def _prompt(comparison: Comparison, item: int) -> list[str]:
-    """Describe the prompt of the race; return an empty list if there is only one prompt."""
+    """Return a description of the race's prompt, in a list; empty if there is only one prompt."""
     items = comparison.plan.items
     if len(items) == 1:
         return []

@@ -25,7 +25,7 @@ from specviz.record.trace import (
 )
 
 JsonObject = dict[str, Any]
-_FORKED_TOKENS = 400  # tokens shown of the run that was forked
+_FORKED_TOKENS = 400  # most tokens shown of the run that was forked
 
 
 def prompt_texts(trace: Trace) -> list[str]:
@@ -46,7 +46,8 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     if head_of(trace) is not None:
         texts = _tokens(trace)
         for entry, item in zip(trace.rounds[start:], items, strict=True):
-            if entry.context_length > 1:  # the newest token has no state yet
+            # The newest token has no state yet, so the head reads the state of the token before.
+            if entry.context_length > 1:
                 item["read_at"] = texts[entry.context_length - 2]
     for (index, place), text in _adds(trace).items():
         if index >= start:
@@ -62,7 +63,7 @@ def head_of(trace: Trace) -> HeadInfo | None:
 
 
 def head_item(trace: Trace) -> JsonObject | None:
-    """Return the states that the head reads, as text, and whether it reads its own states, too."""
+    """Return which states of the target the head reads, and whether it also reads its own."""
     head = head_of(trace)
     if head is None:
         return None
@@ -75,14 +76,14 @@ def head_item(trace: Trace) -> JsonObject | None:
 
 
 def _tokens(trace: Trace) -> list[str]:
-    """Return the texts of all tokens, each on its own."""
+    """Return the text of each token, decoded on its own."""
     prompt = zip(trace.prompt.token_ids, trace.prompt.token_texts, strict=True)
     emitted = ((token.token_id, token.text) for _, token in emitted_tokens(trace.rounds))
     return [alone(token_id, text, trace.pieces) for token_id, text in (*prompt, *emitted)]
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
-    """Return the places of the run's forks, with the draw or the token that each fork replaced."""
+    """Return the places of the run's forks, with what each replaced: a draw or a token."""
     return [_fork(each, trace) for each in trace.config.forks]
 
 
@@ -128,7 +129,7 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
 def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
     """Return both timed lanes; None if the target alone was not timed.
 
-    ``is_open`` means that the timing does not decide which lane is faster.
+    ``is_open``: whether the timing leaves open which lane is faster.
     """
     by_round = seconds_by_round(trace.baseline, trace.rounds)
     if by_round is None:
@@ -142,7 +143,7 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """Return the seconds of a target step in the middle of the text, from the step costs."""
+    """Return the seconds of a target step halfway to the length limit, from the step costs."""
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
@@ -192,7 +193,7 @@ def _rival(rival: Rival, pieces: Mapping[str, str]) -> JsonObject:
 
 
 def _known(facts: JsonObject) -> JsonObject:
-    """Return the facts that are not None: those that the run's verification rule records."""
+    """Return the facts that are not None. Which are recorded depends on the verification rule."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -1,8 +1,9 @@
 """Join JavaScript files that import one another into one script.
 
-A Streamlit component is one module, and a replay's policy allows one script. So every file becomes
-a function that is called at once and returns the file's exports; names of different files cannot
-clash. The functions are in import order. Files are named by their paths below a root folder, such
+A Streamlit component is one module, and a replay's security policy allows one script. So every file
+becomes a function that is called at once and returns the file's exports. As each file has its own
+function, equal names in different files cannot clash. A file's function comes after those of the
+files that it imports. Files are named by their paths below a root folder, such
 as ``player/race.js``.
 
 Only these imports and exports are supported, at the start of a line; others are refused::
@@ -35,7 +36,7 @@ _UNSUPPORTED = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].
 class ScriptModule:
     """A parsed JavaScript file."""
 
-    imports: Mapping[str, tuple[str, ...]]  # by the path of the file that exports them
+    imports: Mapping[str, tuple[str, ...]]  # names, by the path of the file that exports them
     exports: tuple[str, ...]
     has_default: bool
     body: str  # without imports, and with "export" taken off its declarations

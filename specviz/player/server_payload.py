@@ -33,7 +33,7 @@ def server_payload(
     A finished answer is sent whole, because engines report more about its rounds at the end.
     """
     first = start if growing else 0
-    # The player shows an answer as losslessly decoded, which is what the default settings mean.
+    # Engines do not report their verification rule. The default config describes lossless decoding.
     config, own = RunConfig(), {"engine": _engine(trace)}
     return shared_payload(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": [trace.prompt] if trace.prompt else [],
@@ -58,8 +58,9 @@ def server_payload(
 def _round_items(trace: ServerTrace, first: int, *, growing: bool) -> list[JsonObject]:
     """Return the chunks from index ``first`` on, with their numbers if the engine reports rounds.
 
-    A chunk that is not a round has the number None. A running answer of an engine that can report
-    rounds has numbers from its first chunk on, because a chunk is sent once.
+    A chunk that is not a round has the number None. While an answer is in progress, each chunk is
+    sent once, so a number cannot be added later. If the engine can report rounds, numbers are
+    therefore sent from the first chunk on, before the engine reports any rounds.
     """
     items = [round_item(trace, index) for index in range(first, len(trace.rounds))]
     if trace.grounds == "none" and not (growing and trace.info.capabilities.rounds):
@@ -132,7 +133,7 @@ def _tokens(entry: ServerRound) -> list[JsonObject]:
 
 
 def _pieces(entry: ServerRound) -> list[JsonObject]:
-    """Return the received text, divided into tokens if the engine reports them."""
+    """Return the text of a chunk, divided into tokens if the engine reports the tokens."""
     if _is_divided(entry):
         return [{**token, "tokens": 1} for token in _tokens(entry)]
     text = "".join(entry.texts)
@@ -151,7 +152,7 @@ def _engine(trace: ServerTrace) -> JsonObject:
 
 
 def _not_reported(info: ServerInfo) -> str:
-    """Return a sentence on what the engine does not report about its tokens."""
+    """Return a sentence that lists what the engine does not report about its tokens."""
     if info.capabilities.speculates is False:
         return f"{info.title} does not speculate here: every token comes from the target."
     return (
@@ -180,7 +181,7 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
 
 
 def _left_out(trace: ServerTrace) -> JsonObject:
-    """Return the charts that need values the engine does not report, and the reason."""
+    """Return which charts are left out because the engine does not report their values, and why."""
     charts, why = (
         ["throughput", "agreement", "acceptance", "roofline"],
         "step costs and both models’ probabilities",

@@ -42,7 +42,7 @@ def server_summary(
 
 
 def _span(trace: ServerTrace) -> str:
-    """Return the text beside the headline: the speedup, or that there is none."""
+    """Return the text beside the headline: the speedup, or a note that there is none."""
     from specviz.servers.baseline import speedup_of
 
     found = speedup_of(trace.baseline) if trace.baseline else None
@@ -92,7 +92,7 @@ def speedup_words(trace: ServerTrace) -> str | None:
 
 
 def _place(trace: ServerTrace) -> str:
-    """Return where the answer and the target alone were timed: at one address or at two."""
+    """Return words for where the answer and the target alone were timed: one address or two."""
     alone = trace.baseline_address
     return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 
@@ -110,7 +110,7 @@ def pace_alone(blocks: tuple[ServerBlock, ...]) -> float | None:
 def _card(
     name: str, quantity: Quantity, value: float | None, note: str = "", **texts: str
 ) -> JsonObject:
-    """Return a figure; ``texts`` are its label and its help."""
+    """Return a figure as the player shows it; ``texts`` are its label and its help."""
     shown = quantity.shown(value)
     return {"id": name, "value": value, "shown": shown, "note": note, **texts}
 
@@ -152,8 +152,8 @@ def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[JsonObject]:
         yield _card(
             f"alpha-{place + 1}", PROBABILITY, alpha, "" if alpha is not None else "never reached",
             label=f"α at position {place + 1}",
-            help="Among rounds that accepted a candidate at the previous position, the share that "
-            "accepted one here, too. For position 1: among all rounds that drafted.",
+            help="Of the rounds that accepted a candidate at the previous position, the share that "
+            "also accepted one at this position. At position 1: of all rounds that drafted.",
         )  # fmt: skip
     yield _card(
         "gamma", GAMMA, trace.info.gamma, label="γ",

@@ -20,17 +20,17 @@ from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
 from specviz.record.trace import Trace
 from specviz.servers.baseline import speedup_of
 
-Row = tuple[str, tuple[str, ...]]  # a figure's name, and a cell of every run
+Row = tuple[str, tuple[str, ...]]  # a figure's name, and its value in every run
 
 NO_SPEEDUP_BETWEEN = (
     "These runs were not timed in turn, and their machines and engines may differ: no speedup "
     "between them is computed."
 )
-PROMPTS_DIFFER = "The prompts differ, so text, acceptance and speed differ for that reason, too."
+PROMPTS_DIFFER = "The prompts differ. This alone changes text, acceptance and speed."
 LEGEND = (
-    "A dash: the engine does not report the figure, or it was not measured. Tokens/s: for specviz "
-    "over whole rounds; for other engines after the first piece, timed here. Each speedup, with "
-    "its interval, is over the run's own target alone."
+    "A dash: the engine does not report the figure, or it was not measured. Tokens/s of a specviz "
+    "run cover its whole rounds; those of other engines are timed here from the first piece on. "
+    "Each speedup, with its interval, compares a run with its own target alone."
 )
 
 

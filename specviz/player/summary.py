@@ -32,7 +32,7 @@ FINER = (
     "baseline_tokens_per_second", "ttft_ms", "wasted_share",
 )  # fmt: skip
 _PHASES = {"drafting": "draft", "verification": "verify", "other": "other"}  # of a round
-OF_ALPHA = (  # left out if candidates have no individual verdicts
+OF_ALPHA = (  # left out if a run's candidates have no individual verdicts
     "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
     "speedup_ideal", "speedup_forecast", "break_even_alpha",
 )  # fmt: skip
@@ -93,7 +93,7 @@ def summary(
 
 
 def lead_of(text: str) -> tuple[str, str]:
-    """Return the first sentence, for a headline without its full stop, and the other sentences."""
+    """Split a text into its first sentence, without the full stop, and the other sentences."""
     lead, _, more = text.partition(". ")
     return lead.removesuffix("."), more
 
@@ -107,7 +107,7 @@ def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
 
 
 def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
-    """Return the bar picture, with its caption."""
+    """Return the data of the bar picture: the parts of a round's cost, and a caption."""
     if cost is None:
         return None
     phases = {each: getattr(cost, each) for each in _PHASES}
@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return which sizes the headline is for, and the speedup of the pair itself if known."""
+    """Return the simulated sizes behind the headline and, if known, the pair's own speedup."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()
@@ -182,7 +182,7 @@ def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
 
 
 def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
-    """Return the ends of the figures that are intervals."""
+    """Return both ends of each figure that is an interval; None if it is not known."""
     coins, prompt = m.intervals.coins, m.intervals.prompt
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,
@@ -198,7 +198,7 @@ def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
 
 
 def _shown(figure: Figure, m: Metrics) -> str:
-    """Return a figure as text; for an imprecise speedup, its interval or a dash."""
+    """Return a figure as text. An imprecise speedup is shown as its interval or as a dash."""
     ends = m.speedup_interval
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
         return UNKNOWN if is_too_wide(*ends) else figure.quantity.between(*ends)
@@ -227,6 +227,6 @@ def _speedup_note(
 
 def _rate_note(m: Metrics) -> str:
     alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
-    reached = share.of(m)  # above 1, the caches served the reads
+    reached = share.of(m)  # above 1, caches served some of the reads
     read = "" if reached is None or reached > 1 else f", {share.shown(m)} of the bandwidth"
     return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"

@@ -1,9 +1,10 @@
 """Measure a running engine's acceptance by position, under several conditions.
 
 Each prompt is asked alone, then asked again, so that the second answer may use the engine's prefix
-cache. Then several prompts are asked at once, and each prompt at another temperature. Acceptance
-is computed from the growth of the engine's counters, so nobody else may use the engine meanwhile:
-the growth must agree with the answers.
+cache. Then several prompts are asked at once. Last, if the plan has a temperature above 0, each
+prompt is asked alone with sampling. Acceptance is computed from the growth of the engine's
+counters, so no other client may use the engine meanwhile. If the growth does not agree with the
+answers, the measurement fails.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from specviz.tune.parity_values import (
     total,
 )
 
-LEAST_PROMPTS, PROMPTS, TOKENS = 4, 16, 64  # prompts at least, by default; tokens per answer
+LEAST_PROMPTS, PROMPTS, TOKENS = 4, 16, 64  # fewest prompts; default number; tokens per answer
 _MOST_AT_ONCE = 4
-_JOINED = 2  # texts before the one that is continued
+_JOINED = 2  # other texts that precede a text to continue
 _LIMITS = Limits(between=120.0, total=300.0)
-_COUNTED_WITHIN = 10.0  # seconds after the end of an answer
+_COUNTED_WITHIN = 10.0  # seconds after an answer's end; by then the counters must include it
 _EVERY = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringPlan:
-    """The requests to an engine. ``settings`` have the temperature of the last condition."""
+    """The requests to an engine. The temperature in ``settings`` is for the condition "sampled"."""
 
     prompts: tuple[str, ...]
     settings: ServerSettings
@@ -52,7 +53,7 @@ class MeasuringPlan:
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are asked at once; at least two groups remain."""
+        """Return how many prompts are asked at once: few enough for at least two groups."""
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
@@ -76,8 +77,8 @@ class MeasuringPlan:
 def default_prompts(count: int, *, chat: bool) -> tuple[str, ...]:
     """Return shipped prompts, spread over their kinds.
 
-    Texts to continue are joined with others of their kind, because an engine's prefix cache holds
-    whole blocks of tokens, and the texts alone are shorter than two blocks.
+    A text to continue is preceded by other texts of its kind: an engine's prefix cache holds whole
+    blocks of tokens, and a single text is shorter than two blocks.
     """
     texts = _texts(chat=chat)
     return tuple(texts[index * len(texts) // count] for index in range(count))
@@ -100,7 +101,7 @@ def measuring_plan(config: RunConfig, count: int) -> MeasuringPlan:
     """Return the plan for shipped prompts.
 
     Raises:
-        ConfigError: ``count`` is not possible.
+        ConfigError: There are not ``count`` shipped prompts, or ``count`` is too small.
     """
     most = len(_texts(chat=config.chat))
     if not LEAST_PROMPTS <= count <= most:
@@ -184,7 +185,7 @@ class AcceptanceMeter(StoppableWork):
 
     def _traces(self, numbers: Sequence[int], settings: ServerSettings) -> list[ServerTrace]:
         self._check_stop()
-        self._parts.clear()  # earlier answers are over
+        self._parts.clear()  # forget the earlier answers, which are over
         answers = [
             self._begin(
                 ask(
@@ -258,7 +259,7 @@ class AcceptanceMeter(StoppableWork):
         return counts
 
     def _check_totals(self, traces: Sequence[ServerTrace], counts: Counts) -> None:
-        """Compare the counters with the engine's own totals of the answers, if it reports them."""
+        """Compare the counters with the totals that the engine reports in its answers, if any."""
         for what, grown in (("drafted", counts.drafted), ("accepted", counts.accepted)):
             reported = [getattr(each.totals, what) for each in traces]
             if None not in reported and sum(reported) != grown:
@@ -277,13 +278,14 @@ class AcceptanceMeter(StoppableWork):
             )
         if found.accepted and not found.accepted_at:
             raise ServerError(
-                f"{self._info.title} at {self._info.address} does not count by position.",
+                f"{self._info.title} at {self._info.address} does not count accepted candidates by "
+                "position.",
                 remedy="Compare an engine that does, such as vLLM or llama.cpp.",
             )
         return found
 
     def _gamma(self, counts: Sequence[Counts]) -> int:
-        """Return the engine's candidates per round: by its counters, or by its longest round."""
+        """Return the most candidates per round that the engine or its counters report."""
         drafted = max(-(-each.drafted // each.drafts) for each in counts)
         gamma = max(drafted, self._info.gamma or 0, *(len(each.accepted_at) for each in counts))
         if gamma > MAX_GAMMA:
@@ -301,7 +303,7 @@ class AcceptanceMeter(StoppableWork):
 
 
 def _counts_of(trace: ServerTrace) -> Counts:
-    """Return the counts of an answer's own rounds."""
+    """Return the counts over the rounds that an answer reports."""
     rounds = [(each.drafted, each.accepted or 0) for each in trace.rounds if each.drafted]
     most = max((drafted for drafted, _ in rounds), default=0)
     return Counts(
@@ -321,7 +323,7 @@ def _agree(rounds: Counts, counters: Counts) -> bool:
 
 
 def _groups(numbers: Sequence[int], size: int) -> list[list[int]]:
-    """Return groups of ``size`` or one more."""
+    """Divide the numbers into groups of at least ``size``."""
     count = len(numbers) // size
     return [list(numbers[begin::count]) for begin in range(count)]
 

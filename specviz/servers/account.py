@@ -15,7 +15,7 @@ from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import ServerInfo, ServerSettings, ServerTotals
 
 _CHARACTERS_A_TOKEN = 1000
-_CHARACTERS = 10_000  # allowed in addition, whatever the number of tokens
+_CHARACTERS = 10_000  # allowed besides, for any number of tokens
 _EVENTS_A_TOKEN = 8
 _EVENTS = 10_000
 
@@ -29,7 +29,7 @@ class Account:
     rounds: int = 0
     drafted: int = 0
     accepted: int = 0
-    tokens: int = 0  # as the engine counts them
+    tokens: int = 0  # as the engine reports their number
     received: int = 0  # tokens counted from the events
     characters: int = 0
     events: int = 0
@@ -94,7 +94,7 @@ class Account:
             raise self._wrong(f"changes {what} that it sent before")
 
     def checked(self, totals: ServerTotals) -> ServerTotals:
-        """Update and check the counts with the totals of the whole answer; return the totals."""
+        """Check the totals of an answer as reported, use them as the counts, and return them."""
         self.update(
             rounds=totals.rounds, drafted=totals.drafted, accepted=totals.accepted,
             tokens=totals.tokens,

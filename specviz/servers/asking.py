@@ -30,7 +30,7 @@ from specviz.servers.failures import other_engine, unreadable
 from specviz.servers.pieces import Outcome, Prompt, Reading, Request
 
 _BROKE_OFF = "The engine ended the stream before the answer was complete."
-_SECONDS_A_TOKEN = 2.0  # allowed for each token, in addition to the time limit of a request
+_SECONDS_A_TOKEN = 2.0  # added to a request's time limit for each token
 
 
 def ask(
@@ -46,8 +46,8 @@ def ask(
     """Send the prompt to the engine and return the answer in progress.
 
     Args:
-        speculate: False requires decoding without speculation; raises ServerError if the engine
-            speculates and cannot turn speculation off.
+        speculate: If False, request decoding without speculation. Raises ServerError if the engine
+            may speculate and cannot turn speculation off.
     """
     if not speculate:
         _check_switch(info)
@@ -81,7 +81,7 @@ class Answer(Iterator[ServerRound]):
         self._received: SimpleQueue[ServerRound | ServerError | None] = SimpleQueue()
         self._error: ServerError | None = None
         self._over = self._read_all = False
-        self._waiting: list[ServerRound] = []  # held back: may contain part of the key
+        self._waiting: list[ServerRound] = []  # held back, because they may contain part of the key
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         self._began = time.perf_counter()
         Thread(target=self._read, name="answer", daemon=True).start()
@@ -130,7 +130,7 @@ class Answer(Iterator[ServerRound]):
             with self._lock:
                 rest = self._reading.close()
             self._deliver(rest, over=True)
-            self._outcome()  # a failure must be found before the end
+            self._outcome()  # so that a failure is raised before the answer ends
         except ServerError as error:
             if not self._connection.stopped:
                 self._error = self._error or self._explained(error)

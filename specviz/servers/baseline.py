@@ -93,5 +93,5 @@ def _log_ratio(block: ServerBlock) -> float:
 
 
 def _pace(answers: Sequence[TimedAnswer]) -> float:
-    """Return the seconds per token."""
+    """Return the seconds per token over all answers."""
     return sum(each.seconds for each in answers) / sum(each.tokens for each in answers)

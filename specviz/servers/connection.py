@@ -36,7 +36,7 @@ class Limits:
     """Time limits of one request, in seconds."""
 
     connect: float = 5.0
-    between: float = 180.0  # before the first chunk and between chunks; a long prompt takes minutes
+    between: float = 180.0  # before the first chunk, which may take minutes; and between chunks
     total: float = 900.0
 
 
@@ -74,7 +74,7 @@ class Connection:
         self.remover = KeyRemover(self._key)
         self._limits = limits
         self._until = time.monotonic() + seconds
-        self.lacks_page = False  # whether the last error was for a page that does not exist
+        self.lacks_page = False  # whether the last error was that a page does not exist
         self._stopped, self._late = Event(), Event()
         self._socket: socket.socket | None = None
 
@@ -172,7 +172,7 @@ class Connection:
             headers=headers,
             timeout=httpx2.Timeout(limits.between, connect=limits.connect),
             follow_redirects=False,
-            verify=self.address.startswith("https:"),  # reading the certificates takes 0.1 s
+            verify=self.address.startswith("https:"),  # saves 0.1 s for http
             trust_env=False,
             event_hooks={"request": [self._listen]},
         )
@@ -190,7 +190,7 @@ class Connection:
     def _hang_up(self) -> None:
         if (current := self._socket) is not None:
             with suppress(OSError):
-                # The method of an SSL socket would first send a closing message.
+                # Not ``current.shutdown``: an SSL socket would first send a closing message.
                 socket.socket.shutdown(current, socket.SHUT_RDWR)
 
     def _run_late(self) -> None:
@@ -204,7 +204,7 @@ class Connection:
             raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """Return what is wrong with the key and the remedy, after the engine refused a request."""
+        """Return the culprit and the remedy for a request that was refused because of the key."""
         name = self._key_name
         if self._key is not None:
             return f"refuses the key in {name}", f"Set {name} to a key that the engine accepts."

@@ -39,7 +39,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterHistory:
-    """The points from number ``first`` on, the last counters, and the last minute's rates."""
+    """The points from index ``first`` on, the last counters, and the rates over the last minute.
+
+    Older points were dropped.
+    """
 
     first: int = 0
     points: tuple[Point, ...] = ()

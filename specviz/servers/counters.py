@@ -1,7 +1,8 @@
 """The counters of engines over all requests, and the rates between two readings.
 
 Samples of several replicas are summed. Impossible values are left out, with a notice. For SGLang,
-only verifications and generated tokens are read: SGLang reports candidates only as averages.
+only the numbers of verifications and of generated tokens are read, because SGLang reports
+candidates only as averages.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str]
 
 
 def _consistent(found: Counters) -> Counters:
-    """Return the counters without those that contradict each other."""
+    """Return the counters without those that exceed what other counters allow."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts
@@ -184,7 +185,7 @@ def _consistent(found: Counters) -> Counters:
         return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))
     ceiling = [found.drafts if found.drafts is not None else _LARGEST, *found.accepted_at]
     if any(value > before for value, before in zip(found.accepted_at, ceiling, strict=False)):
-        notices.append("Ignored counters by position: one exceeds that of the position before.")
+        notices.append("Ignored counters by position: one exceeds that of the previous position.")
         return replace(found, accepted_at=(), notices=tuple(notices))
     return found
 

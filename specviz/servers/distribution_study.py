@@ -1,4 +1,4 @@
-"""Studies of a locally loaded model: its distributions along a text, and its tokens."""
+"""Studies of a locally loaded model: its distributions along a text, and how it tokenizes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TokenStudy:
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """Return a pair with target ``place`` and no draft, with the other settings of ``like``."""
+    """Return a pair with ``place`` as target and no draft, on the device and dtype of ``like``."""
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

@@ -2,8 +2,8 @@
 
 Scoring needs the target's text and, for each token, a log-probability from each model. Engines
 return them over HTTP, so a draft can be scored even if the target's server does not run it.
-Engines do not report step times: without given step costs, there are tokens per round, but no
-speedups.
+Engines do not report step times. So speedups need given step costs; without them, there are only
+tokens per round.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from specviz.theory.listed_distributions import (
 )
 from specviz.tune.text_study import PairFound, TextStudy
 
-_CERTAIN = 1000.0  # evidence that a correct server exceeds in at most one of a thousand texts
-_NEAR_TIES = 0.05  # share of tokens that may change if logits are summed in another order
-_LISTED = 20  # tokens listed at least, for bounds of the expected acceptance; vLLM's default limit
+_CERTAIN = 1000.0  # for a correct server, the evidence reaches this in at most one of 1000 texts
+# The share of a text's tokens that may differ if logits are summed in another order.
+_NEAR_TIES = 0.05
+_LISTED = 20  # fewest tokens to list, for bounds of expected acceptance; vLLM's default limit
 
 
 class EndpointMaker(StoppableWork):
-    """A run maker that only scores texts; ``inner`` loads the drafts that no server runs."""
+    """A run maker that only scores texts; ``inner`` loads drafts that are not at an address."""
 
     doing = ""
 
@@ -217,7 +218,7 @@ def _rows(
 
 
 def _check_tables(target: TokenModel, draft: TokenModel) -> None:
-    """Raise if an id is a different token in the two models."""
+    """Raise if an id belongs to different tokens in the two models."""
     known, others = target.token_texts(), draft.token_texts()
     for token in known.keys() & others.keys():
         one, other = known[token], others[token]
@@ -259,8 +260,8 @@ def _doubt(rows: Sequence[ListedScore]) -> str:
             f"{impossible} of {len(rows)} tokens are impossible with these sampling settings."
         )
     return (
-        f"The server's text does not follow its target's distribution: among {len(rows)} tokens, "
-        f"{found} are among the target's likeliest, but {expected:.0f} are expected. The server's "
-        "speculation is wrong at this temperature, so acceptance along this text is not "
+        f"The server's text does not follow its target's distribution: of its {len(rows)} "
+        f"tokens, {found} are among the target's likeliest, where {expected:.0f} are expected. The "
+        "server's speculation is wrong at this temperature, so acceptance along this text is not "
         "reliable."
     )

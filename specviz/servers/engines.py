@@ -24,7 +24,8 @@ class Adapter(Protocol):
 class Engine:
     """An engine's adapter and readers.
 
-    ``known_from`` is the tested version, or the source of an adapter that was never run here.
+    ``known_from`` is the version that the adapter was tested with or, if it was never tested, what
+    it was written from.
     """
 
     name: EngineName

@@ -19,7 +19,7 @@ from specviz.servers.foreign_json import KeyRemover, decoded
 _NUMBER = re.compile(r"^\[(Errno )?[^\]]*\] ")
 _CHECK_LOG = "Check the engine's log."
 _CHECK_ADDRESS = "Check that a serving engine runs at this address."
-_DEEPEST = 8  # nested objects and encoded strings
+_DEEPEST = 8  # levels of nested objects and of JSON encoded in strings
 
 
 def broken(address: str, what: str) -> ServerError:
@@ -41,7 +41,7 @@ def unreadable(address: str, error: Exception) -> ServerError:
 
 
 def other_engine(error: ServerError, title: str) -> ServerError:
-    """Return the error for an address without a page that the recognised engine always has."""
+    """Return the error for an address that lacks a page which the recognised engine always has."""
     return ServerError(
         f"{error.culprit.rstrip('.')}, although {title} was recognised there. Several engines may "
         "share this address.",

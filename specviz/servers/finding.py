@@ -16,7 +16,7 @@ from specviz.servers.pieces import Listed
 
 _MOST_NAMED = 5
 _MOST_MODELS = 1000
-_PAGES = 3  # this many of the nine pages may take the full time limit of a page
+_PAGES = 3  # the time limit of all nine pages together, in limits of one page
 
 
 def find_server(

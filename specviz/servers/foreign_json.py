@@ -18,16 +18,16 @@ from typing import Any
 
 from specviz.record.server_run import ServerRound
 
-_LONGEST_NUMBER = 19  # digits of a whole number
+_LONGEST_NUMBER = 19  # most digits of a whole number
 _SHORTEST_SECRET = 8  # characters
 _LONGEST_NAME = 200
-_LONGEST_READ = 10_000  # characters of a name that are read
+_LONGEST_READ = 10_000  # characters; the rest of a name is not read
 _REMOVED = "[key]"
 _QUOTED = "\"'\\/"  # JSON and Python may write a backslash before these
-_LONGEST_ESCAPE = 12  # characters of the usual escapes of one character
+_LONGEST_ESCAPE = 12  # most characters in a usual escape of one character
 _BEGUN = re.compile(r"\\+(?:u[0-9a-f]{0,3})?|%[0-9a-f]{0,3}|&(?:\#x?[0-9a-f]{0,6})?", re.IGNORECASE)
 _RUN_BEGINS = r"(?<!\\)"  # the start of a run of backslashes
-_MOST_VALUES = 4_000_000  # in one text; each value takes about 60 bytes
+_MOST_VALUES = 4_000_000  # in one JSON text; each value takes about 60 bytes of memory
 _LOWEST, _ROUNDING = -1e6, 1e-5  # bounds of log-probabilities
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -96,7 +96,7 @@ class KeyRemover:
         )
 
     def from_cut(self, text: str) -> str:
-        """Return a truncated text without a possible beginning of the key at its end."""
+        """Remove from the end of a truncated text what may be the beginning of the key."""
         if self.key is None:
             return text
         return text[: _unfinished(text, self.key, self._spans(text))]
@@ -122,7 +122,7 @@ def decoded(text: str, remover: KeyRemover) -> Any:
         found = json.loads(
             text, parse_int=_whole_number, parse_float=_finite, parse_constant=lambda _: None
         )
-        # Walking through a list of a whole vocabulary takes longer than decoding it.
+        # Walking through a large list takes longer than decoding it, so skip it if possible.
         plain = remover.key is None and _SURROGATE.search(text) is None
         return found if plain else remover.from_value(found)
     except RecursionError:
@@ -145,8 +145,8 @@ def whole(value: Any) -> int | None:
 def logprob(value: Any) -> float | None:
     """Return ``value`` as a float if it is a valid log-probability, else None.
 
-    The logarithm of a float32 probability may be slightly above 0; some engines send -9999 for
-    minus infinity.
+    Valid values include slightly positive ones, because engines round to float32, and very low
+    ones: some engines send -9999 for minus infinity.
     """
     good = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if good and _LOWEST <= value <= _ROUNDING else None
@@ -185,7 +185,7 @@ def _without_surrogates(text: str) -> str:
 
 @cache
 def _spelled(key: str) -> re.Pattern[str]:
-    """Return a pattern for the key in any case, with each character plain or escaped."""
+    """Return a pattern for the key in upper or lower case, with each character plain or escaped."""
     # Only the first backslash of a run may begin a match: the search stays linear in the text.
     first = rf"(?:{re.escape(key[0])}|{_escapes(key[0], run=_RUN_BEGINS)})"
     rest = (_character(each) for each in key[1:])
@@ -217,14 +217,14 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Return the index of a possible beginning of the key at the text's end, or the length."""
+    """Return where the end of the text may be the beginning of the key; else the text's length."""
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))
 
 
 def _may_become(key: str, text: str, place: int) -> bool:
-    """Return whether the text from index ``place`` on is a prefix of the key, escaped or not."""
+    """Return whether the text from ``place`` on may be the beginning of the key, escaped or not."""
     for each in key:
         if place == len(text):
             return True

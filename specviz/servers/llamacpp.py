@@ -1,10 +1,10 @@
-"""The adapter for llama.cpp's server: events are tokens, and running totals show the rounds.
+"""The adapter for llama.cpp's server: an event is a token, and running totals show the rounds.
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round emits
-its accepted candidates and one more token; a further token with the same totals is a round without
-drafts. llama.cpp holds back the text of an incomplete character together with its token's id, but
-counts the token. Chats have no token ids, because the list of tokens that llama.cpp sends on
-request omits drafted tokens.
+its accepted candidates and one more token. If a further token comes with unchanged totals, it is a
+step without drafts. While a character is incomplete, llama.cpp sends neither its text nor its
+tokens' ids, but counts the tokens. Answers in a chat have no token ids, because the list of tokens
+that llama.cpp sends on request omits accepted candidates.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Build a request that applies only the given sampling filters."""
+    """Build a request in which only the filters in ``settings`` apply, not llama.cpp's defaults."""
     body: dict[str, Any] = {
         "stream": True,
         "timings_per_token": True,
@@ -160,7 +160,10 @@ class CountedReading:
             self.finish = openai.finish_of(reason)
 
     def _begin_round(self, num_tokens: int, at: float) -> None:
-        """Begin a round if the totals have grown; tokens held back belong to the previous round."""
+        """Begin a round if the totals have grown.
+
+        Tokens without an event of their own, which were held back, belong to the previous round.
+        """
         drafted, accepted = self.account.drafted, self.account.accepted
         if drafted == self.drafted:
             return
@@ -174,7 +177,7 @@ class CountedReading:
         self.drafted, self.accepted = drafted, accepted
 
     def _add(self, num_tokens: int, event: Event, at: float) -> None:
-        """Add tokens to the open round; all but the last were held back and have no text."""
+        """Add tokens to the open round. All but the last were held back and get no text."""
         while num_tokens > 0:
             if self.open is None:
                 self.open = _OpenRound(drafted=0, accepted=0)

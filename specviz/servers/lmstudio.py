@@ -53,7 +53,8 @@ class StatisticsReading(openai.TextReading):
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         if isinstance(stats := event.get("stats"), dict):
             self.totals = self.pieces.account.checked(self._grown(stats))
-        return openai.TextReading.take(self, event, at)  # with slots, super() needs its arguments
+        # In a dataclass with slots, super() fails without arguments.
+        return openai.TextReading.take(self, event, at)
 
     def outcome(self) -> Outcome:
         return openai.text_outcome(self.pieces, self.totals)

@@ -77,8 +77,8 @@ class Pieces:
     pieces: list[Piece] = field(default_factory=list)
     finish: Finish | None = None
     prompt_tokens: int | None = None
-    tokens: int | None = None  # in total, as the engine counts them
-    bad_logprobs: bool = False  # whether some log-probabilities were not numbers, or above 0
+    tokens: int | None = None  # tokens of the answer, as the engine counts them
+    bad_logprobs: bool = False  # whether a log-probability was above 0 or not a number
 
     def take(self, event: Event, at: float) -> Piece | None:
         """Return the new chunk; None if the event has none or extends the previous chunk."""
@@ -175,7 +175,10 @@ def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
 
 
 def finish_of(reason: str, stop_reason: Any = None) -> Finish:
-    """Map a finish reason; engines report ``stop`` for both EOS and a stop string."""
+    """Return the ``Finish`` for an engine's reason.
+
+    Engines report ``stop`` for EOS and for a stop string; only the latter has a ``stop_reason``.
+    """
     if reason == "length":
         return "length"
     if reason in ("stop", "eos"):
@@ -194,7 +197,10 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 
 def text_of_delta(delta: Any) -> str:
-    """Return the text of a chat delta; reasoning that is sent under two names counts once."""
+    """Return the text of a chat delta, its reasoning first.
+
+    Some engines send the same reasoning under two names; it is read once.
+    """
     reasoning = inside(delta, "reasoning_content")
     if not isinstance(reasoning, str):
         reasoning = inside(delta, "reasoning")
@@ -202,7 +208,7 @@ def text_of_delta(delta: Any) -> str:
 
 
 def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
-    """Return the text that each token adds; empty if the tokens do not make up the text.
+    """Return what each token adds to ``text``; empty if the tokens' texts do not make up ``text``.
 
     A token that is listed but not part of the text, such as EOS, adds "".
     """

@@ -1,4 +1,4 @@
-"""The background job that compares a running engine's acceptance with the reference."""
+"""The background job that compares a running engine's acceptance with specviz's own."""
 
 from __future__ import annotations
 

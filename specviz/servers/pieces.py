@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The state of an answer so far. ``finish`` is None while it is in progress."""
+    """What is known of an answer so far. ``finish`` is None while the answer is in progress."""
 
     rounds: tuple[ServerRound, ...]
     grounds: Grounds
@@ -62,7 +62,7 @@ class Piece:
     at: float
     num_tokens: int = 0
     token_ids: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()  # token texts, if they make up the text
+    texts: tuple[str, ...] = ()  # the tokens' texts; empty if they do not make up ``text``
     logprobs: tuple[float, ...] = ()
 
     def cut(self, sizes: Sequence[int]) -> list[Piece]:
@@ -103,9 +103,9 @@ class Piece:
         )
 
     def as_step(self, index: int, *, speculates: bool) -> ServerRound:
-        """Return the chunk as one step of the engine: all tokens but the last were drafted.
+        """Return the chunk as one step: all tokens but the last are accepted candidates.
 
-        A first chunk with a single token is a step without drafts.
+        A first chunk with a single token is the pass over the prompt, a step without drafts.
         """
         drafts = speculates and 0 < self.num_tokens <= MAX_DRAFTED + 1
         if not drafts or (index == 0 and self.num_tokens == 1):

@@ -50,7 +50,7 @@ def position_of(sample: Sample) -> int | None:
 
 
 def num_positions(samples: Sequence[Sample], name: str) -> int | None:
-    """Return one more than the largest position of these samples; None without any."""
+    """Return the number of positions: one more than the largest; None without any."""
     positions = (position_of(each) for each in samples if each.name == name)
     return max((each + 1 for each in positions if each is not None), default=None)
 

@@ -1,8 +1,8 @@
 """Match the chunks of an answer with the steps that an engine reports.
 
-A step emits its accepted candidates and one more token. A step without drafts emits one token and
-is not reported, such as the first step after the prompt and steps near the limit. A chunk contains
-whole steps; only the last step may have been cut.
+A step emits its accepted candidates and one more token. A step without drafts, such as the first
+step after the prompt or a step near the limit, emits one token, and the engine does not report it.
+A chunk contains whole steps; only the answer's last step may have been cut.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
 class _Search:
     """A search for an alignment of steps with tokens.
 
-    A state is the number of tokens and the number of reported steps so far.
+    A state is a pair: how many tokens and how many reported steps have been matched.
     """
 
     def __init__(self, sizes: Sequence[int], steps: Sequence[Step]) -> None:
@@ -151,8 +151,8 @@ def checked_rounds(
 ) -> tuple[ServerRound, ...] | None:
     """Return the chunks as rounds if the engine's totals agree, else None.
 
-    Last chunks that can only be steps without drafts are marked as such. Candidates that were
-    accepted and then cut are counted in the last round.
+    Chunks at the end that exceed the reported number of rounds are marked as steps without drafts.
+    Candidates that were accepted but then cut from the answer are counted in the last round.
     """
     if totals.rounds is None or totals.accepted is None:
         return None

@@ -1,7 +1,8 @@
-"""The adapter for SGLang: at stream interval 1, a chunk is a step; the final totals verify this.
+"""The adapter for SGLang, which sends one chunk per step if its stream interval is 1.
 
-It is written from SGLang's sources (0.5.23) and was never run here. Names of fields differ between
-versions, so all known names are tried.
+The totals at the end of an answer show whether its chunks are steps. The adapter is written from
+SGLang's sources (0.5.23) and was never run here. Names of fields differ between versions, so all
+known names are tried.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class GenerateReading:
         return (piece.as_step(len(self.pieces) - 1, speculates=self._speculates),)
 
     def _join(self, text: str) -> None:
-        """Append held-back text to the last chunk."""
+        """Append text that came without new tokens to the last chunk."""
         if text and self.pieces:
             last = self.pieces[-1]
             self.pieces[-1] = replace(last, text=last.text + text)
@@ -124,13 +125,13 @@ class GenerateReading:
     def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
         """Return the text that an event adds.
 
-        Events of older versions have no ids. For these, only the text shows whether an event has
-        all text so far.
+        Events of older versions have no ids. There, only a comparison with the earlier text shows
+        whether an event repeats the whole text so far.
         """
         if so_far and text.startswith(self.text):
             return text[len(self.text) :]
         if so_far and has_ids and self.tokens:
-            if self.text.startswith(text):  # SGLang trims a stop string from the end
+            if self.text.startswith(text):  # SGLang has removed a stop string from the end
                 return ""
             self.account.check_same("text", self.text, text)
         return text
@@ -178,7 +179,10 @@ def _any_of(meta: dict[str, Any], names: Sequence[str]) -> int | None:
 
 
 def _finish(reason: Any) -> Finish | None:
-    """Map a finish reason; a matched text means a stop string, anything else EOS."""
+    """Return the ``Finish`` for a reason of SGLang.
+
+    If SGLang stopped at a matched text, this is a stop string; otherwise it is EOS.
+    """
     kind = inside(reason, "type")
     if not isinstance(kind, str):
         return None

@@ -21,11 +21,11 @@ from specviz.servers.distribution_study import DistributionStudy, TokenStudy
 from specviz.servers.foreign_json import whole, wholes
 from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
-_WINDOW_ENTRIES = 2**16  # log-probabilities in one answer, for whole distributions
+_WINDOW_ENTRIES = 2**16  # most log-probabilities in an answer with whole distributions
 _MOST_WINDOW = 16  # positions
 _LOWEST = -1e6  # lowest log-probability; exp(-1e6) is 0
 _LONGEST_ID = 9  # digits
-_TOKENS, _TOKENS_A_BYTE = 16, 4  # most tokens of a text: a fixed part, and per byte
+_TOKENS, _TOKENS_A_BYTE = 16, 4  # most tokens of a text: this many, and this many per byte
 
 
 class TokenModel(Protocol):
@@ -99,7 +99,7 @@ class VllmModel(_ServedModel):
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
         if top is None:
-            self._listed_rows(prompt_ids, text_ids, 1)  # to learn the texts of the tokens
+            self._listed_rows(prompt_ids, text_ids, 1)  # to learn the tokens' texts
             yield from self._whole(prompt_ids, text_ids)
             return
         rows = self._listed_rows(prompt_ids, text_ids, top)
@@ -114,7 +114,7 @@ class VllmModel(_ServedModel):
     def _listed_rows(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
     ) -> list[dict[int, Mapping[str, Any]]]:
-        """Return the listed tokens at each position; none at the first, which has no context."""
+        """Return the tokens listed at each position; none at the first, which has no context."""
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
@@ -132,8 +132,9 @@ class VllmModel(_ServedModel):
     ) -> Iterator[ListedDistribution]:
         """Yield whole distributions, read in windows of a few positions.
 
-        For each position, the tokens before it are a prompt, after which one token is requested.
-        For a large vocabulary, all positions at once would take gigabytes.
+        For each position, the tokens before it are sent as a prompt, and one more token is
+        requested. Only a few positions are requested at once, because with a large vocabulary all
+        of them would take gigabytes.
         """
         ids, place, window = [*prompt_ids, *text_ids], 0, 1
         while place < len(text_ids):

@@ -2,8 +2,8 @@
 
 Chunks merge if the reader is slow or the server's stream interval exceeds 1; the engine's report at
 the end splits them again. vLLM sends the report only if it was started with
-``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. In the
-report, accepted candidates of the last step are counted before they are cut at EOS or the limit.
+``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. For the
+last step, the report also counts accepted candidates that were then cut at EOS or the limit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Build a request; with ``logprobs``, vLLM also reports the text of each token in a chunk."""
+    """Build a request. It has ``logprobs``, so that vLLM also reports the text of each token."""
     plain = openai.request(info, prompt, settings)
     body = {
         **plain.body,
@@ -76,7 +76,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StepReading:
-    """A ``Reading`` of chunks as steps, which the engine's report at the end confirms or splits."""
+    """A ``Reading`` that takes each chunk for a step; the final report confirms or splits them."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -123,7 +123,7 @@ class StepReading:
 
 
 def _split_by_report(pieces: openai.Pieces, report: dict[str, Any]) -> Outcome | None:
-    """Return the reported steps as rounds; None without steps or if the chunks do not match."""
+    """Return the reported steps as rounds; None if none are reported or the chunks do not match."""
     steps = _steps(report)
     rounds = None if steps is None else rounds_of(pieces.pieces, steps)
     if rounds is None:
@@ -167,7 +167,7 @@ def _totals(report: dict[str, Any]) -> ServerTotals:
 
 
 def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
-    """Return the outcome with every chunk as a round."""
+    """Return the outcome with every chunk as a step, checked against reported totals, if any."""
     found = pieces.pieces
     rounds = tuple(piece.as_step(place, speculates=True) for place, piece in enumerate(found))
     if report is None:

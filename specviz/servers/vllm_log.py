@@ -1,9 +1,10 @@
 """Read counters from vLLM's log lines about speculation.
 
-A line counts the tokens since the previous line. It gives accepted and drafted tokens as whole
+A line counts the tokens since the previous line. It has accepted and drafted tokens as whole
 numbers, tokens per round with two decimals, and the share accepted at each position with three.
-The number of drafts is computed from these values; the counts accepted at each position are rounded
-from the shares. Lines with impossible values are skipped.
+It does not have the number of rounds that drafted, which is computed from these values. The number
+of tokens accepted at each position is that number times the share, rounded. Lines with impossible
+values are skipped.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _LINE = re.compile(
     re.ASCII,
 )
 _TIME = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)", re.ASCII)
-_LONGEST = 5000  # characters of a line
+_LONGEST = 5000  # characters of a line that are read
 
 
 def counters_of_log(text: str) -> tuple[Counters, ...]:
     """Return the running sums before the first log line and after each line.
 
-    Times are in seconds, read from the log, which gives no year. Without times in the log, they are
-    computed from the drafted tokens and the drafted tokens per second.
+    Times are in seconds. They are read from the log, which has no year. In a log without times, a
+    line's duration is its drafted tokens divided by its drafted tokens per second.
     """
     sums = Counters(at=0.0, drafts=0.0, drafted=0.0, accepted=0.0)
     found = list[Counters]()
@@ -74,13 +75,13 @@ def _counted(match: re.Match[str]) -> Counters:
 
 
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
-    """Return the number of drafts that fits the mean length, 1 + accepted / drafts.
+    """Return the number of rounds that drafted, n, from the mean length, 1 + accepted / n.
 
     The length has only two decimals, so several numbers may fit. Of these, the number nearest to
-    ``drafted / positions`` is returned, which assumes that all drafts have full length.
+    ``drafted / positions`` is returned: n if every round drafts a candidate at every position.
     """
     full = max(1, math.ceil(drafted / positions))
-    if accepted == 0 or not length > 1.005:  # also where it is nan
+    if accepted == 0 or not length > 1.005:  # "not … >" also covers nan
         return full
     fewest = math.ceil(accepted / (length - 1 + 0.005))
     return max(fewest, min(full, math.floor(accepted / (length - 1 - 0.005))), 1)

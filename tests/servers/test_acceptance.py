@@ -195,7 +195,7 @@ def test_two_engines_are_compared(models: Models) -> None:
         ({"restarts": True}, "counters that fell"),
         ({"elsewhere": 1}, "different numbers of candidates by position and in total"),
         ({"other_drafts": 3}, r"counted \d+ drafted candidates where its answers have \d+"),
-        ({"positions": False}, "does not count by position"),
+        ({"positions": False}, "does not count accepted candidates by position"),
         ({"fails": True}, "answers 500: out of blocks"),
     ],
     ids=str,

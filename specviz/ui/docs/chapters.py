@@ -24,7 +24,7 @@ CHAPTERS = (
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
     "embedded_pair", "sharing", "contributing",
 )  # fmt: skip
-_THEORY = "theory"  # the chapter of every page without a chapter of its own
+_THEORY = "theory"  # for pages without a chapter of their own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
 _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
 _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")

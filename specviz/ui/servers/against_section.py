@@ -104,5 +104,5 @@ def show_against(trace: ServerTrace, *, so_far: bool = False) -> None:
             f":green-badge[measured] Speculation at {as_text(trace.info.address)}, target alone at "
             f"{as_text(trace.baseline_address)}. {progress} of four answers: alone, speculative, "
             "speculative, alone. An answer is timed from its first streamed piece on. The interval "
-            "covers timing noise."
+            "covers only timing noise."
         )

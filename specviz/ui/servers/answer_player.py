@@ -1,7 +1,7 @@
 """The player of Watch for an answer of a serving engine, updated as rounds arrive.
 
-Updates end when the answer is finished. Until the newest answer has its first piece, the player
-shows the previous answer.
+Updates end when the answer is finished. The player shows the previous answer until
+the first piece of the newest answer arrives.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def show_answer(answers: Answers) -> None:
 def _draw(answers: Answers, newest: AnswerRun | None) -> None:
     if newest is None:
         return
-    over = newest.finished  # read before the rounds: if it is true, all rounds have arrived
+    over = newest.finished  # read before the rounds: if True, the rounds are complete
     shown = answers.shown()
     if shown is None:
         st.caption(_waiting_text(over=over))

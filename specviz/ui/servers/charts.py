@@ -10,7 +10,7 @@ from specviz.ui.widgets.chart_style import SERIES, figure
 
 
 def tau_over_gamma(found: Surface) -> go.Figure:
-    """Draw tokens per round over γ, a line per temperature. This needs no step costs."""
+    """Draw tokens per round over γ, which need no step costs, as one line per temperature."""
     made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=330)
     for place, temperature in enumerate(found.temperatures):
         cells = [each for each in found.cells if each.temperature == temperature]

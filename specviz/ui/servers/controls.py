@@ -40,7 +40,7 @@ def choose() -> Choices:
         _choose_model(server)
     baseline = choose_place(
         "The same model without speculation", "baseline", BASELINE_KEY, what="Prompts go",
-        hint="Optional second address, at which the target alone is timed.",
+        hint="Optional: the address of a second server, on which the target alone is timed.",
     )  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="center", key="server_keys"):
         st.caption(

@@ -53,7 +53,10 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]]:
-    """Return α by position, recent and since the engine's start; for a file, only ``recent``."""
+    """Return α by position, of the last minute and since the engine's start.
+
+    For a file there is one α per position, under ``recent``.
+    """
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()
     if not live:
@@ -63,13 +66,13 @@ def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]
 
 
 def _figures(seen: CounterHistory, *, began: str) -> list[dict[str, str]]:
-    """Return the figures as recent values, with the values since the engine's start as notes."""
+    """Return each figure's recent value, with its value since the engine's start as a note."""
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
     drafted, accepted = _count(ever.num_drafted), _count(ever.num_accepted)
     generated = _count(seen.last and seen.last.generated)
     late = seen.recent
-    if late is None:  # rates need two readings
+    if late is None:  # no recent values yet: a rate needs two readings
         rows = [
             ("tau", "Tokens per round, τ", tau, ""),
             ("rate", "Draft acceptance rate", share, ""),

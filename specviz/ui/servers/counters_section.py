@@ -25,13 +25,13 @@ from specviz.ui.widgets.plain_text import show_error
 
 _LIVE, _SAVED = "server_counters", "server_saved"
 _TICK = 1.0  # seconds
-_FIRST = 2.0  # longest wait for the first reading, in seconds
+_FIRST = 2.0  # seconds to wait for the first reading at most
 _MOST_BYTES = 50_000_000
 
 
 @st.cache_resource(show_spinner=False)
 def the_pollers() -> dict[str, CounterPoller]:
-    """Return the pollers by address, which all tabs share."""
+    """Return the pollers by address. All tabs share them."""
     return {}
 
 
@@ -49,7 +49,8 @@ def show_counters(info: ServerInfo, *, granted: bool) -> None:
         return
     st.caption(
         "The engine counts the requests of all clients. While Follow is on, the page reads the "
-        f"counters once a second. A point is the mean of up to {AVERAGE_SECONDS:.0f} seconds."
+        f"counters once a second. A point is the mean over up to "
+        f"the last {AVERAGE_SECONDS:.0f} seconds."
     )
     if st.toggle("Follow", key="server_follow", bind="query-params"):
         _follow(_poller(info, granted=granted), info)

@@ -1,4 +1,4 @@
-"""Estimate from log-probabilities the gain of a draft model that the server does not run."""
+"""Estimate, from log-probabilities, what a draft that the server does not run would gain."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LINKED = "query-params"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DraftRequest:
-    """The requested draft. ``granted``: texts may be sent to its address."""
+    """The requested draft. ``granted``: whether texts may be sent to its address."""
 
     draft: str
     granted: bool
@@ -46,7 +46,7 @@ def show_draft(choices: Choices) -> None:
     """Draw the controls, the job and its results.
 
     Args:
-        choices: Controls of the page, with a server that was identified.
+        choices: The values of the page's controls; their server must be identified.
     """
     st.markdown("#### Another draft for this engine")
     server = choices.server
@@ -54,8 +54,8 @@ def show_draft(choices: Choices) -> None:
     assert server.info is not None
     if not server.info.capabilities.prompt_laws:
         st.caption(
-            "This needs log-probabilities of given text, which this engine does not report. vLLM "
-            "and SGLang do."
+            "This needs the log-probabilities of a text that is sent to the engine. This engine "
+            "does not report them; vLLM and SGLang do."
         )
         return
     st.caption(

@@ -29,8 +29,8 @@ class Place:
     """A server at an address. ``info`` is None until the server is identified, and on an error."""
 
     address: str
-    granted: bool  # whether requests may be sent, also to another machine over plain http
-    waiting: str = ""  # the key of the address box, while a link's address is not confirmed
+    granted: bool  # whether requests may be sent to it, even if it is another machine
+    waiting: str = ""  # the address box's key, if the address is from a link and not confirmed
     info: ServerInfo | None = None
     models: tuple[str, ...] = ()
     error: SpecvizError | None = None
@@ -66,7 +66,7 @@ def choose_place(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model with this name, either its real name or as the box shows it, or None."""
+    """Return the model whose name is ``name``, as it is or as the box shows it; None if none."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 
@@ -101,7 +101,7 @@ def _mark_typed(key: str) -> None:
 
 
 def offer_probe(place: Place) -> None:
-    """Draw a button that must be pressed before a request to an address from a link.
+    """Draw the button to press before anything is sent to an address from a link.
 
     The button is in the middle of the page, because a narrow page hides the sidebar. For another
     machine, the checkbox of `is_granted` is drawn instead.

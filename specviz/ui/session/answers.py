@@ -55,7 +55,7 @@ class AnswerRun:
         return self._over.wait(seconds)
 
     def add_baseline(self, blocks: tuple[ServerBlock, ...], address: str) -> None:
-        """Add the timing of the target alone, and replace the saved answer."""
+        """Add the timing of the target alone to the answer, and save the answer again."""
         trace = replace(self.trace, baseline=blocks, baseline_address=address)
         if trace == self._trace:
             return

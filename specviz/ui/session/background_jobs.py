@@ -48,7 +48,7 @@ def the_job_queue() -> JobQueue:
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
-    """Return a ``WorkerMaker`` for the runs of one job, which belong to no tab."""
+    """Return a ``WorkerMaker`` for one job. The job's runs belong to no tab."""
     return WorkerMaker(the_worker(), "work", on_submit)
 
 
@@ -71,9 +71,9 @@ def stop(job: Job) -> None:
 
 
 def _forget_if_over(job: Job) -> None:
-    """Remove a finished comparison from the unfinished plans.
+    """Forget the plan of a comparison that has ended.
 
-    A comparison that a server shutdown interrupted remains there, and can be resumed.
+    The plan of a comparison that a server shutdown interrupted is kept, so that it can be resumed.
     """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:

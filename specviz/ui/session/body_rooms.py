@@ -1,8 +1,8 @@
 """The limits on a pair's bodies (simulated sizes): memory, bandwidth and the models' shapes.
 
-The worker is asked once per pair, for all tabs. To answer, it opens the pair's small files. The
-embedded pair's files are local; the worker is asked about another pair only after the user has
-loaded it.
+The limits of a pair are requested once from the worker, for all tabs. To find them, the worker
+opens the pair's small files, which it may have to download first. So the limits are requested only
+for an embedded pair, whose files are local, or for a pair that the user has loaded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def known_room(spec: PairSpec) -> BodyRoom | None:
 
 
 def forget_room(spec: PairSpec) -> None:
-    """Drop a pair's limits, so that the next use requests them again."""
+    """Forget a pair's limits, so that the next ``body_room`` requests them again."""
     _rooms().pop(spec.without_bodies, None)
 
 

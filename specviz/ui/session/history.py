@@ -41,7 +41,7 @@ class ShownRun:
     outlook: Outlook | None
     growing: bool
     so_far: bool = False  # whether the target alone is still being timed
-    name: str | None = None  # of a run that was opened from the library
+    name: str | None = None  # the run's name in the library, if opened from there
     own_speedup: SpeedupWithoutBody | None = None  # None if the run has no bodies
     forked: Trace | None = None  # the run that this one forks, if available
 
@@ -57,7 +57,7 @@ class ShownAnswer:
 
 @dataclass(slots=True)
 class History:
-    """The last dozen runs of a tab, the newest last. Older runs are dropped: records are large.
+    """The last dozen runs of a tab, the newest last. Older runs are dropped to save memory.
 
     A run that was opened from the library is shown until another run is started.
     """
@@ -69,8 +69,10 @@ class History:
     # Speedups without bodies, by the id of the run with bodies; None while unknown.
     own: dict[str, SpeedupWithoutBody | None] = field(default_factory=dict)
     forked: dict[str, Trace] = field(default_factory=dict)  # the forked runs, by the fork's id
-    moment: tuple[str, dict[str, str]] | None = None  # a run's id, and where its replay opens
-    handled: dict[str, int] = field(default_factory=dict)  # last event number, by kind
+    # A run's id, and the moment at which replays of this run open.
+    moment: tuple[str, dict[str, str]] | None = None
+    # The number of the last event that was handled, by the kind of event.
+    handled: dict[str, int] = field(default_factory=dict)
     # The id of the shown run, and the run without bodies that is in progress for it.
     run_without_body: tuple[str, Run] | None = None
     answers: Answers = field(default_factory=Answers)  # of serving engines
@@ -90,13 +92,14 @@ class History:
         self.close()
 
     def close(self) -> None:
-        """Return from a run of the library to the session's own runs."""
+        """Close a run opened from the library, so that the session's own runs are shown again."""
         self.opened = self.opened_answer = None
 
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Also wait a moment for a short run to finish decoding: drawing would slow the decoder down.
+        Also wait a moment for a short run to finish decoding: drawing the page meanwhile would slow
+        the decoder down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
@@ -155,7 +158,7 @@ class History:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """Return whether a forecast may still arrive for a run that began without one."""
+        """Return whether a forecast may still arrive for a finished run that has none yet."""
         config, prompt = run.config, run.prompt
         can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:
@@ -183,7 +186,7 @@ class History:
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
         """Return the run's metrics, with intervals once it has finished.
 
-        They are cached until new rounds or timed slices arrive.
+        The metrics are cached until new rounds or timed slices arrive.
         """
         slices = len(trace.baseline.slices) if trace.baseline else 0
         version = (-1, -1) if final else (len(trace.rounds), slices)

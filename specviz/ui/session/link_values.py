@@ -20,7 +20,7 @@ TEXT_PARAMETERS = frozenset(
      "baseline", "server_draft", "beside", *DRAFTER_KEYS.values(), "draft_until", "branching",
      "dynamic_tree", "chat")
 )  # fmt: skip
-_GREATEST = 2**53  # above it a browser cannot represent every integer
+_GREATEST = 2**53  # above this, a browser cannot represent every integer
 
 
 def drop_invalid_numbers() -> None:
@@ -36,7 +36,7 @@ def drop_invalid_numbers() -> None:
 def _remove(name: str) -> None:
     """Remove a parameter even if a widget is bound to it, which ``st.query_params`` refuses.
 
-    A widget is bound already when the user navigates back to such a link.
+    This happens if the user goes back, in the browser, to a link with an invalid number.
     """
     context = get_script_run_ctx()
     assert context is not None

@@ -31,12 +31,15 @@ from specviz.ui.session.body_rooms import known_room
 _PLACES = "places of models"
 _NOTHING = Found(models=(), skipped=())
 ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_SAME_SIZE = 0.1  # relative difference, such as a file's header
-_ALPHAS_SECONDS = 60  # between two reads of the library
+_SAME_SIZE = 0.1  # a smaller relative difference may be the file's header
+_ALPHAS_SECONDS = 60  # the α of earlier runs are read again after this time
 
 
 def itemsize_of(dtype: str, device: str) -> int | None:
-    """Return the bytes of a weight in memory; None for a CPU's default or an unknown device."""
+    """Return the bytes of a weight in memory.
+
+    None if they are not known: a CPU may keep weights as in the file, or the device is unknown.
+    """
     if dtype in ITEMSIZES or device == "cpu":
         return ITEMSIZES.get(dtype)
     room = known_room(PairSpec())  # of the device that "auto" means
@@ -70,7 +73,8 @@ class MachineModels:
     _headers: Headers = field(default_factory=Headers)
     _searched: bool = False
     _searching: bool = False
-    _left: dict[str, int] = field(default_factory=dict[str, int])  # left to compare, by target
+    # Tokenizers left to compare, by target.
+    _left: dict[str, int] = field(default_factory=dict[str, int])
     _reading: Lock = field(default_factory=Lock)  # one thread reads files at a time
 
     def search_once(self) -> None:
@@ -99,7 +103,7 @@ class MachineModels:
         return next((each for each in self.found.models if each.place == place), None)
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the model with this short name or name, if it was found and is the only one."""
+        """Return the model with this short name, name or place; None if none or several have it."""
         with contextlib.suppress(ConfigError):
             return self.found.named(name)
         return None
@@ -119,7 +123,7 @@ class MachineModels:
         )  # fmt: skip
 
     def expected_load(self, spec: PairSpec) -> ExpectedLoad | None:
-        """Return how long loading the pair is expected to take, by earlier loads."""
+        """Return how long loading the pair is expected to take, from the times of earlier loads."""
         return expected_load(spec, self._headers)
 
     def _start(self, work: Callable[[], None]) -> None:
@@ -160,8 +164,8 @@ def found_model(place: str | None) -> LocalModel | None:
 def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
     """Return how long loading the pair is expected to take; None if nothing is known.
 
-    Only headers are read. On a dashboard that others can reach, only the embedded pairs are looked
-    up.
+    Only headers are read. On a dashboard that others can reach, the result is None for pairs that
+    are not embedded.
     """
     return the_machine_models().expected_load(spec) if spec.embedded or lists_models() else None
 
@@ -169,7 +173,9 @@ def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
 def found_place(name: str) -> str:
     """Return the place of the draft with this name on this machine, else the name.
 
-    First searches the models of the latest search. Other names are looked up once in a session.
+    The name is looked up among the models that the latest search of this page found. A name that
+    is not among them starts another search, at most once per session unless the number of found
+    models changes.
 
     Raises:
         ConfigError: Several models have this name.

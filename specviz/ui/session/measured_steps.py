@@ -14,7 +14,7 @@ from specviz.ui.session.machine_models import ITEMSIZES
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
     """Return the seconds of a step by role and body, from the newest run with this body.
 
-    Only runs of the models in ``room`` with weights of the same kind count.
+    Only runs of the models that ``room`` describes, with weights of the same type, are used.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
@@ -22,7 +22,8 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
         trace = run.trace
         if ITEMSIZES.get(trace.environment.dtype) != room.itemsize:
             continue
-        # The draft step of a tree drafts a whole depth, so its time is left out.
+        # A draft step of a tree computes all nodes of one depth, so it takes longer than the step
+        # for one token that the sliders describe.
         draft = trace.pair.draft if trace.config.is_chain else None
         for role, info in (("target", trace.pair.target), ("draft", draft)):
             seconds = getattr(run.figures.steps, role)

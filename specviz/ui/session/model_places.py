@@ -51,8 +51,9 @@ def _is_open(place: str) -> bool:
     """Return whether a page may open a Hub id or a path.
 
     The loader opens a folder instead of a Hub id if a folder with that name exists, so such an id
-    is checked as a path. A path is checked as written before its symlinks are resolved. So the
-    result for a path outside the allowed folders does not reveal what is on the disk.
+    is checked as a path. A path is first checked as written; its symlinks are resolved and checked
+    only if it is inside an allowed folder. So a path outside of them is refused without a look at
+    the disk, and the refusal does not reveal what is there.
     """
     if place.startswith(PREFIX):  # a file in a folder of Ollama
         return False
@@ -63,7 +64,7 @@ def _is_open(place: str) -> bool:
         return path is not None and _is_inside(os.path.abspath(path)) and _is_inside(
             os.path.realpath(path)
         )  # fmt: skip
-    except (OSError, ValueError):  # such as a null character
+    except (OSError, ValueError):  # such as for a null character in the path
         return False
 
 
@@ -87,5 +88,5 @@ def _folders() -> Iterator[str]:
         path = os.path.expanduser(folder)
         yield os.path.abspath(path).rstrip(os.sep)
         yield os.path.realpath(path).rstrip(os.sep)
-    with contextlib.suppress(ConfigError):  # without a home folder
+    with contextlib.suppress(ConfigError):  # raised if there is no home folder
         yield os.path.realpath(trainings_folder())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 MOMENT = ("round", "step", "token", "speed", "draw")  # names of the query parameters
-_LONGEST = 24  # characters of a value
+_LONGEST = 24  # most characters of a value
 
 
 def linked_moment() -> dict[str, str]:

@@ -27,9 +27,9 @@ def redraw_while_busy(
     Args:
         seen: The state that the page's script has read.
         look: Reads the state again.
-        busy: Returns whether the state is busy, or the reason. When the result changes, the whole
-            page reruns. The first drawing, by the script itself, never causes a rerun: a click
-            that the script has not reached yet would be lost.
+        busy: Returns whether the state is busy, or why it is (empty if not). When the result
+            changes, the whole page reruns. The first drawing, by the script itself, never causes a
+            rerun: a click that the script has not reached yet would be lost.
         draw: Draws a state.
         seconds: Time between two redraws.
     """

@@ -14,7 +14,7 @@ from specviz.store.saving import save_run
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
-_LEAST_SECONDS = 1.0  # of decoding: a shorter run that was superseded is not saved
+_LEAST_SECONDS = 1.0  # a superseded run that decoded for less time is not saved
 
 
 def the_library() -> Library:
@@ -23,14 +23,17 @@ def the_library() -> Library:
 
 
 def is_worth_saving(run: Run) -> bool:
-    """Return whether to save an ended run: not if it was superseded within a second."""
+    """Return whether to save an ended run: one that was soon superseded is not saved."""
     if not run.superseded or run.state != "stopped":
         return True
     return sum(entry.times.decode for entry in run.rounds) >= _LEAST_SECONDS
 
 
 class RunSaver:
-    """Saves runs from the worker's threads; keeps a failure until a later run is saved."""
+    """Saves finished runs; keeps the error of a failed attempt until a later run is saved.
+
+    ``save`` is called in the worker's threads.
+    """
 
     def __init__(self) -> None:
         self.failure: SpecvizError | None = None

@@ -1,8 +1,8 @@
 """The states of tabs, kept on the server for a while so that a reload can restore them.
 
 The page's address contains a key. A tab that opens this address gets the state, but only after the
-first tab is gone; until then, another tab with the same address starts empty. A tab's requests to
-other servers are stopped some seconds after the tab is gone.
+first tab is gone; until then, another tab with the same address starts empty. Answers that a tab
+requested from serving engines are stopped some seconds after the tab is gone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import streamlit as st
 
 TAB_LINK = "tab"
 OPEN_PAGE = "open page"  # key in the session state: the page that the shell has opened
-_KEPT_SECONDS = 120.0  # for which the state of a closed tab is kept
-_CLOSING_SECONDS = 1.0  # a reloaded page may connect before its old connection is closed
-_GRACE = 10.0  # seconds in which a tab may come back; a broken connection counts as closing
+_KEPT_SECONDS = 120.0  # how long the state of a closed tab is kept
+# How long to wait, because a reloaded page may connect before its old connection is closed.
+_CLOSING_SECONDS = 1.0
+_GRACE = 10.0  # seconds within which a tab may come back; a broken connection counts as closing
 
 
 @dataclass(slots=True)

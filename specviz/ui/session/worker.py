@@ -25,7 +25,7 @@ _TAB = "tab"
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One browser tab. Its id is the session of its runs in the worker's queue."""
+    """One browser tab. Its id is the ``session`` with which its runs are submitted."""
 
     id: str
     worker: Worker = field(compare=False, repr=False)
@@ -85,7 +85,7 @@ def refused_check(error: SpecvizError) -> Check:
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
-    """Return the shared worker, started at the first call. It saves runs; the server stops it."""
+    """Return the shared worker, started at the first call. It is stopped with the server."""
     worker = PageWorker(on_over=the_run_saver().save)
     worker.start()
     _started().append(worker)

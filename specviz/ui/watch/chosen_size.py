@@ -19,8 +19,9 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
     """Return the step times at the sliders' sizes; None if ``pair`` has these sizes.
 
-    Also return None if the sliders are for other models, or if a size is turned off. In that case,
-    the expected time of a small model would be wrong, because it fits into the processor's caches.
+    Also return None if the sliders are for other models. If a slider turns off a size that ``pair``
+    has, return None, too: the time expected for the small model would be wrong, because it fits
+    into the processor's caches.
     """
     spec = shown_pair()
     room = known_room(spec) if spec is not None else None
@@ -36,7 +37,7 @@ def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
             continue
         if body == NO_BODY:
             return None
-        with contextlib.suppress(ConfigError):  # the model is already larger
+        with contextlib.suppress(ConfigError):  # raised if the model is already larger
             costs[role] = body_cost(body, shape, room)
     return _steps(costs, chosen, measured) if costs else None
 

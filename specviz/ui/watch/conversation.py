@@ -53,14 +53,14 @@ def asked_of(choices: Choices) -> TypedPrompt:
 
 
 def _continue(history: History) -> None:
-    """Request a run that answers the next message, if the last message has its answer."""
+    """Request a run that answers the next message, if the last message has been answered."""
     text = str(st.session_state.get(_NEXT) or "").strip()
     run, trace = history.current, history.shown().trace
     answered = run is not None and run.finished and trace.config.chat and trace.rounds
     if not text:
         return
     if not answered:
-        st.session_state[_NEXT] = text  # back into the box
+        st.session_state[_NEXT] = text  # puts the text back into the box
         st.session_state[_EARLY] = True
         return
     answer = Message(role="assistant", content=_answer(trace), rounds=len(trace.rounds))
@@ -85,7 +85,7 @@ def _before() -> tuple[Message, ...]:
 
 
 def _before_of_preset(text: str) -> tuple[Message, ...]:
-    """Return the earlier messages of a shipped chat prompt."""
+    """Return the messages before ``text`` if it is a shipped chat prompt, else none."""
     return next((each.before for each in read_chat_prompts() if each.text == text), ())
 
 

@@ -1,10 +1,10 @@
 """The target's default body on Watch, offered until a run uses it or the user chooses a body.
 
 A body (simulated size) makes a model larger and slower without changing its output. Once the page
-is open, the worker checks the machine's resources and loads the target with the default body. Until
-a run uses it, the pair that the controls name has no body. A run that starts before the default is
-loaded has no body. ``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only the embedded pair
-has a default body.
+is open, the worker checks the machine's resources and loads the target with the default body. The
+controls name the pair without a body until a run uses the default. A run that starts before the
+target with the default body is loaded has no body. ``SPECVIZ_FIRST_BODY`` sets another default, or
+``none``. Only embedded pairs, except those of the chat model, have a default body.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FirstBody:
     _early: set[str] = field(default_factory=set)  # ids of runs started before the body was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Offer the body once the machine's resources are known, or check whether it is ready."""
+        """Offer the body once the machine's resources are known; later calls check the loading."""
         offered = self.offered
         if offered and (bodies_are_chosen() or shown_pair() != offered.without_bodies):
             self._withdraw(worker, offered)

@@ -28,13 +28,13 @@ from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 RUN_LINK = "run"
-_SEEN = "opened run"  # the id in the link, so that its run is loaded once
+_SEEN = "opened run"  # the id last read from the link, so that each run is loaded once
 _BEFORE = "sizes before the opened run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """The simulated sizes before a run was opened, and the pair selected while it is shown."""
+    """The simulated sizes before a run was opened, and the pair selected while it is open."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet
     opened: PairSpec | None
@@ -43,7 +43,7 @@ class _Before:
 def open_linked_run(history: History) -> SpecvizError | None:
     """Open the run that the link names, and return the error if it cannot be opened.
 
-    If the link names no run, return to the session's own runs. Call this before the controls are
+    If the link names no run, show the session's own runs again. Call this before the controls are
     drawn.
     """
     wanted = st.query_params.get(RUN_LINK)
@@ -116,7 +116,7 @@ def _show_sizes(trace: Trace) -> None:
 
 
 def _close(history: History) -> None:
-    """Close the opened run, and return to the sizes from before unless the pair has changed."""
+    """Close the opened run. Unless the pair has changed, restore the sizes from before."""
     history.close()
     before: _Before | None = st.session_state.pop(_BEFORE, None)
     if before is None or before.opened != shown_pair():

@@ -95,7 +95,7 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
 
 
 def _as_loaded(spec: PairSpec) -> PairSpec:
-    """Return the spec under which Watch loads the pair: the default pair has no name there."""
+    """Return the spec under which Watch loads the pair. The default pair then has no name."""
     return replace(spec, name=None) if spec.name == DEFAULT_PAIR else spec
 
 

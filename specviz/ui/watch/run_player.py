@@ -65,7 +65,7 @@ def show_run_player(
         ensure_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
-    ensure_runs()  # before the page checks whether it is busy
+    ensure_runs()  # first, because a new run makes the page busy
     has_bodies = history.current is not None and history.current.spec.has_bodies
     redraw_while_busy(
         seen,
@@ -156,7 +156,7 @@ def _state_word(run: Run, state: RunState) -> str:
 
 
 def _meanwhile(shown: ShownRun, run: Run, over: bool) -> str:
-    """Return a sentence that names the run shown while the newest run has no round."""
+    """Return a sentence that says which run is shown while the newest run has no round."""
     if run.config.forks and run.state == "running":
         return "The fork begins. It first repeats the rounds before the change."
     substitute = "the recorded run" if shown.id == RECORDED else "the previous run"
@@ -166,7 +166,10 @@ def _meanwhile(shown: ShownRun, run: Run, over: bool) -> str:
 
 
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
-    """Return the status while the tab shows a saved run or the recorded run."""
+    """Return the status while the tab shows a saved run or the recorded run.
+
+    With the recorded run, its detail describes the pair: not named, loading, ready or failed.
+    """
     if shown.name is not None:
         return _status_of_library_run(shown, shown.name)
     first, shown_now = session_first_body(), shown_pair()
@@ -228,7 +231,7 @@ def _detail(run: Run, state: RunState, history: History) -> str:
 
 
 def _cut_words(trace: Trace) -> str:
-    """Return where a chat answer was cut off; empty if the model ended it."""
+    """Return a note on where a chat answer was cut off; empty if the model ended the answer."""
     if not trace.config.chat or trace.finish not in {"length", "context"}:
         return ""
     if trace.finish == "context":
@@ -254,7 +257,7 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """Yield the acceptance expected from other texts, if no step costs for a forecast are known."""
+    """Yield a sentence on the acceptance expected from other texts, if step costs are missing."""
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None
     if outlook is None or tau is None or trace.step_costs is not None:

@@ -20,7 +20,10 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find a saved run like the current one but without bodies, or start one."""
+    """Find a saved run like the current one but without bodies, or start one.
+
+    Only a finished current run with bodies and with the target alone timed gets such a run.
+    """
     _store_finished_speedup(history)
     run = history.current
     if history.run_without_body is not None:
@@ -64,7 +67,10 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 
 
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
-    """Return the speedup and interval of a saved run of the same pair without bodies, or None."""
+    """Return the speedup, with its interval, of a saved run of the same pair without bodies.
+
+    None if there is no such run.
+    """
     value = kept_speedup_without_body(library, trace)
     if value is None:
         return None

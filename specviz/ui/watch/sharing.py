@@ -116,7 +116,7 @@ def _link(prompt: str | None) -> str:
         for name, value in st.query_params.items()
         if name not in _LEFT_OUT
     ]
-    if not bodies_are_chosen():  # else the linked page would offer a default body
+    if not bodies_are_chosen():  # otherwise the linked page would offer a default body
         settings.append(f"{TARGET_BODY}={NO_BODY}")
     if prompt is not None:
         settings.append(f"prompt={quote(prompt)}")

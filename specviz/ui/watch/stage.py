@@ -81,7 +81,7 @@ def open_stage() -> Stage:
     st.session_state["woken"] = True
     first_body = session_first_body()
     first_body.settle(worker, worker.status())
-    status, shown = worker.status(), shown_pair()  # for the controls
+    status, shown = worker.status(), shown_pair()  # again, because ``settle`` may have changed both
     with st.sidebar:
         choices = choose_run(
             has_chat=shown is not None and has_chat(status, shown),
@@ -90,11 +90,11 @@ def open_stage() -> Stage:
         )
         show_conversation(choices, history)
         if choices.prompt.strip() and (is_pressed("run") or restart_requested()):
-            first_body.use()  # before the sliders are drawn
+            first_body.use()  # before the sliders are drawn, because it sets them
         show_body_boxes(worker, status, first_body.offered, loading=first_body.loading)
         with st.expander("The pair", key="pair_panel", bind="query-params"):
             show_pair_panel(worker, status)
     return Stage(
         worker=worker, tab=tab.id, history=history, first_body=first_body, choices=choices,
-        shown=shown_pair(),  # after the pair's boxes have been drawn
+        shown=shown_pair(),  # again, because the pair's boxes may have changed it
     )  # fmt: skip

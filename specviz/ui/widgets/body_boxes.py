@@ -1,7 +1,8 @@
 """Two sliders that choose the bodies (simulated sizes) of the shown pair's models.
 
-A body makes a model larger and slower without changing its output. Below each slider is the cost of
-a step with the chosen body: measured in a run, else expected.
+A body makes a model larger and slower without changing its output. Below each slider is the time of
+a step with the chosen body. It was measured in one of the tab's runs or, without such a run, is an
+estimate.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import PairStatus, Room, Worker
 
 BODY_LABELS = {TARGET_BODY: "Simulate a larger target", DRAFT_BODY: "Simulate a larger draft"}
-_OFFERED = "offered_target_body"  # key of the slider while the next run may use the default body
+_OFFERED = "offered_target_body"  # the slider's key while the default body is offered
 _TICK = 0.25  # seconds
 _HELP = (
     "A simulated size makes each step cost as much as a step of a larger model. The words stay the "
@@ -51,8 +52,8 @@ def show_body_boxes(
     """Draw the sliders, or the reason why no slider is available yet.
 
     Args:
-        offer: The pair with the default body, while the next run may use it.
-        loading: ``offer`` is not ready yet.
+        offer: The pair with the default body, if the next run may use that body; else None.
+        loading: Whether ``offer`` is still being loaded.
     """
     spec = shown_pair()
     if spec is None:

@@ -21,7 +21,7 @@ from specviz.ui.session.tabs import OPEN_PAGE
 class _Controls:
     """The controls drawn for one choice, and the last known value of each."""
 
-    drawn: object = None  # the page and the labels of the latest control
+    drawn: object = None  # what the latest control was drawn for: its page and labels
     values: list[str | None] = field(default_factory=list[str | None])
 
     def key(self, name: str) -> str:

@@ -40,7 +40,7 @@ def show_bars(
 
 
 def _received(key: str, mark: str, size: int) -> DistributionPair | None:
-    """Return what the browser last sent for these bars, if it is valid."""
+    """Return the distributions that the browser last sent for bars with this mark, if valid."""
     sent = (st.session_state.get(key) or {}).get("laws")
     if not isinstance(sent, dict) or sent.get("id") != mark:
         return None

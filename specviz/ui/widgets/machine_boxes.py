@@ -1,7 +1,7 @@
 """The controls that choose a pair from the models that a search found on this machine.
 
-Also lists the models that cannot be used, with reasons. The link names the models as the command
-line does. Choosing models loads nothing.
+Also lists the models that cannot be used, with reasons. The link contains the same short names of
+models that the command line accepts. Choosing models loads nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class MachinePair:
 
     @property
     def shares_vocabulary(self) -> bool | None:
-        """Whether only shared tokens are drafted, as the tokenizers differ; None if not known."""
+        """Whether the tokenizers differ, so that the draft may propose only shared tokens.
+
+        None if the tokenizers have not been compared.
+        """
         if self.draft is None:
             return False
         return None if self.draft.share is None else not self.draft.same_tokenizer
@@ -90,7 +93,10 @@ def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def keep_models(target: str | None, draft: str | None) -> None:
-    """Keep the draft of a pair that is about to be loaded, even if a better one is found."""
+    """Choose the draft of a pair that is about to be loaded.
+
+    Otherwise the default draft would change when the search finds a better one.
+    """
     models = the_machine_models()
     chosen = models.named(_choice(TARGET_MODEL))
     if chosen is None or chosen.place != target:
@@ -107,10 +113,11 @@ def forget_link() -> None:
 
 
 def show_machine_boxes(options: PairSpec, on_change: Callable[[], object]) -> None:
-    """Draw the controls. ``on_change`` is called when another model is chosen.
+    """Draw the controls.
 
     Args:
         options: As in ``chosen_models``.
+        on_change: Called when the user chooses another model.
     """
     if not lists_models():
         st.caption("Others can reach this dashboard, so it does not list this machine's models.")
@@ -250,7 +257,7 @@ def _show_places(models: MachineModels) -> None:
 def _show_folders() -> None:
     st.text_input(
         "Add a folder with models", key=_FOLDER, on_change=_add_folder,
-        help="Searches the folder and those below it, now and in later sessions.",
+        help="Searches the folder and its subfolders, now and in later sessions.",
     )  # fmt: skip
     for number, folder in enumerate(added_folders()):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -286,7 +293,7 @@ def _forget_folder(folder: Path) -> None:
     the_machine_models().search()
 
 
-# The choices. Until the user chooses a draft, it is the default for the target.
+# The chosen target and draft. Until the user chooses a draft, the target's default draft is used.
 
 
 def _choice(box: str) -> str:

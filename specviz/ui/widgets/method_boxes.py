@@ -22,8 +22,8 @@ from specviz.record.shapes import num_nodes, parse_dynamic_tree, parse_shape, sh
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 from specviz.ui.widgets.plain_text import as_text
 
-_FIRST_EXITS = (1, 2)  # layers, if the target's depth is unknown; users can type others
-_EXIT_SHARES = (0.25, 0.5, 0.75)  # as shares of the target's layers
+_FIRST_EXITS = (1, 2)  # layers to offer if the target's depth is unknown
+_EXIT_SHARES = (0.25, 0.5, 0.75)  # else these shares of the target's layers
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
 METHOD_SETTINGS = (
@@ -169,7 +169,7 @@ def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunCo
 
 
 def method_of(config: RunConfig) -> dict[str, Any]:
-    """Return a run's method as values of the controls, without settings that it ignores."""
+    """Return a run's method as values of the controls, without settings that the method ignores."""
     names = ["drafter", "draft_until", "num_drafts", "rule", *config.judging.takes]
     names += ["replacement"] if config.num_drafts > 1 else []
     return {name: getattr(config, name) for name in names} | {

@@ -1,7 +1,7 @@
 """Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
-The link contains every setting, so that a claim can open a chart at the setting where its
-verdict flips.
+The link contains every setting. So the page Claims can link to a chart at the setting at which a
+claim stops being true.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def show_reference() -> None:
 
 
 def show_letters() -> None:
-    """Draw a legend of the letters that papers use for draft and target; here both are words."""
+    """Draw a legend of the letters that papers use for draft and target."""
     papers: dict[tuple[str, str], list[str]] = {}
     for each in PAPER_LETTERS:
         papers.setdefault((each.draft, each.target), []).append(each.paper)

@@ -1,7 +1,7 @@
 """The controls that name a pair or a target alone, the same on every page.
 
-Naming models, in a control or a link, downloads and loads nothing: both need a click. The list of
-this machine's models reads only headers; see ``machine_boxes``.
+A model that is named in a control or a link is downloaded and loaded only after a click. The list
+of this machine's models reads only headers; see ``machine_boxes``.
 The values are read from the session state and the link, so that a page knows the pair before it
 draws the controls.
 """
@@ -48,7 +48,7 @@ from specviz.ui.widgets.machine_boxes import (
 _LINKED = "query-params"
 _KEPT, _PAGE = "pair boxes kept", "page"
 _OWN = "other ids"
-_NO_DRAFT = "none: prompt lookup"  # in an empty box
+_NO_DRAFT = "none: prompt lookup"  # placeholder of the empty box for the draft
 _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
     "Embedded",
     "Machine",
@@ -61,7 +61,7 @@ _HEAD_TARGETS = {DEFAULT_PAIR: "The same target", CHAT_PAIR: "The chat model"}
 _HEAD_NAMES = {"eagle3": "an EAGLE-3 head", "medusa": "Medusa heads"}
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
-PAIR_BOXES = (  # in the link, besides the bodies
+PAIR_BOXES = (  # these are in the link, and so are the bodies
     "pair",
     "embedded",
     *MACHINE_BOXES,
@@ -152,7 +152,7 @@ def _embedded_captions() -> dict[str, str]:
 
 
 def _shares_vocabulary(source: str) -> bool:
-    """Return whether the tokenizers may differ: by their comparison, else by the toggle."""
+    """Return whether the tokenizers differ or, if they were not compared, the toggle's value."""
     known = _compared_tokenizers(source)
     return _value("shared_vocabulary").lower() == "true" if known is None else known
 
@@ -164,7 +164,7 @@ def _compared_tokenizers(source: str) -> bool | None:
 
 
 def keep_pair(spec: PairSpec) -> None:
-    """Keep a pair that is about to be loaded, even if the search finds a better draft."""
+    """Choose the models of a pair that is about to be loaded, so that a search keeps them."""
     if _value("pair", _SOURCES) == _MACHINE:
         keep_models(spec.target, spec.draft)
 
@@ -214,7 +214,7 @@ def _chat_size(path: Path) -> str:
         parameters, file_bytes = _parameters_and_bytes(path, path.stat().st_mtime_ns)
     except (ModelFileError, OSError):
         return ""
-    itemsize = itemsize_of("auto", "auto")  # on a CPU, the weights stay as they are in the file
+    itemsize = itemsize_of("auto", "auto")  # None on a CPU: weights as in the file
     return f": {size_in_memory(file_bytes, parameters * itemsize if itemsize else file_bytes)}"
 
 
@@ -250,9 +250,10 @@ def _choose_loading(source: str) -> None:
 
 
 def _choose_weights() -> None:
-    """Draw the types of the weights, of the draft only if there is one.
+    """Draw a control for the type of the target's weights and, with a draft model, of the draft's.
 
-    A bound control would put the shown text into the link, and not the name of the type.
+    The link is written here: a control bound to the link would write the shown text into it instead
+    of the type's name.
     """
     models = _shown_models()
     if models is None:
@@ -264,8 +265,8 @@ def _choose_weights() -> None:
             _link_weights(key, kind)
             st.selectbox(
                 f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
-                help="Quantised weights need less memory and time per step, once they are loaded, "
-                     "and change the output a little. A GGUF file's own weights stay quantised on "
+                help="Once loaded, quantised weights need less memory and less time per step. They "
+                     "change the output a little. A GGUF file's own weights stay quantised on "
                      "a CPU where possible; the other quantised types need a CPU and float32. "
                      "After loading, a note gives the difference from the original. An EAGLE head "
                      "of a quantised target is quantised to Q8_0 unless another type is chosen.",
@@ -283,12 +284,12 @@ def _weights_words(kind: str) -> str:
     return "as stored" if kind == "auto" else weight_words(kind)
 
 
-# The bodies (simulated sizes). As long as none is chosen, Watch offers a default body. This differs
-# from the choice of no body.
+# The bodies (simulated sizes). Until the user chooses a body or "none", Watch offers a default
+# body. After the choice "none" it offers no body.
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether the user, a link, or a run with the default has chosen bodies or "none"."""
+    """Return whether bodies or "none" were chosen by the user, a link or a run with the default."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
@@ -328,7 +329,7 @@ def bodies_were_chosen() -> None:
 
 
 def clear_bodies() -> None:
-    """Reset the bodies to ``NO_BODY`` if some were chosen: another pair needs a new choice."""
+    """Reset chosen bodies to ``NO_BODY``, because they were chosen for the previous pair."""
     if bodies_are_chosen():
         set_bodies(NO_BODY, NO_BODY)
 
@@ -365,7 +366,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value; before it is drawn, the link's value or the previous page's."""
+    """Return a control's value or, before it is drawn, that of the link or the previous page."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""

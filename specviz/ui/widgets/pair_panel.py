@@ -62,9 +62,10 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    This is known for models in a folder, a file, Ollama or the Hub cache. A check of a Hub model
-    downloads its small files to that cache. For other models it is False until they have been
-    loaded once. On a dashboard that others can reach, no file is opened.
+    The files of a model in a folder, a file, Ollama or the Hub cache show this. A check of a Hub
+    model downloads its small files to that cache. For any other model the result is False until the
+    model has been loaded once. On a dashboard that others can reach, no file is opened, so this
+    applies to every model that is not embedded.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
@@ -80,7 +81,7 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 
 
 def _file_has_chat(place: str) -> bool:
-    """Return whether a file or folder has a chat template; it is read again when it changes."""
+    """Return whether a file or folder has a chat template; cached until it changes."""
     try:
         return _kept_has_chat(place, os.stat(hub_snapshot(place) or place).st_mtime_ns)
     except (OSError, ValueError):  # such as the name of a model of Ollama
@@ -243,15 +244,15 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
         name = spec_words(status.spec) if status.spec else "the pair"
         took = total_text(status.parts)
         st.caption(f"{as_text(name)} is loaded{took}{memory}", help=parts_text(status.parts))
-        for notice in status.notices if _is_ours(status.spec) else ():  # one may contain a path
+        for notice in status.notices if _is_ours(status.spec) else ():  # a notice may name a path
             st.caption(as_text(notice))
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
                 "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
-                help="The step costs come from timed runs and from a saved table. This discards "
-                    "both and measures a new table: c, v and the forecast depend on them.",
+                help="The step costs, on which c, v and the forecast depend, come from timed runs "
+                    "and from a saved table. This discards both and measures a new table.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")

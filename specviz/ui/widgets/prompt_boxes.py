@@ -54,7 +54,7 @@ class PromptBoxes:
 
         Args:
             changed: Called when the user edits the prompt.
-            chat: Offer messages to a chat model first; else texts to continue.
+            chat: Whether to list messages for a chat model first, before texts to continue.
         """
         self.settle()
         self._fit(chat)
@@ -101,7 +101,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """Replace the default prompt of the other mode (chat or text) by the default of this."""
+        """Replace the default prompt of the other mode (chat or text) by this mode's."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours
@@ -124,14 +124,14 @@ class PromptBoxes:
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
 
     def _of_watch(self) -> tuple[str, str] | None:
-        """Return preset and prompt of Watch; None if it has none or shows a conversation."""
+        """Return preset and prompt of Watch; None without a prompt there or in a conversation."""
         state, watch = st.session_state, PromptBoxes()
         if not state.get(watch._prompt) or watch._preset not in state or state.get(EARLIER):
             return None
         return state[watch._preset], state[watch._prompt]
 
     def _can_take(self, own: tuple[str, str], *, chat: bool) -> bool:
-        """Return whether Watch has a different prompt that ``_fit`` would not replace."""
+        """Return whether Watch has a prompt other than ``own`` that ``_fit`` would not replace."""
         theirs = self._of_watch()
         return theirs is not None and theirs != own and theirs[0] != _names(not chat)[0]
 

@@ -1,7 +1,7 @@
 """The controls of a run: three in view, the others under More settings.
 
 The link contains all values except a custom prompt. Changing a value requests a new run, unless the
-user has switched that off.
+toggle *Run again when a setting changes* is off.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _ask_restart() -> None:
 class Choices:
     """The values of the controls.
 
-    ``detects_chat``: whether the run uses the target's chat template if loading finds one; the page
-    does not know of one yet.
+    ``detects_chat``: whether the run uses the target's chat template if the target, once loaded,
+    turns out to have one. False if the page already knows that it has one.
     """
 
     prompt: str
@@ -113,7 +113,7 @@ def watched_temperature() -> float:
 
 
 def watched_chat() -> bool:
-    """Return whether Watch uses a chat template where there is one; other pages start with it."""
+    """Return Watch's setting for using a chat template, with which the other pages start."""
     return bool(st.session_state.get(_WATCHED_CHAT, True))
 
 
@@ -124,7 +124,7 @@ def choose_chat_template(key: str, hint: str | None = None) -> bool:
 
 
 def start_like_watch(key: str, watched: object, default: object) -> None:
-    """Give a linked control Watch's value if its page is opened without a value in the link."""
+    """Set a linked control to Watch's value, unless it already has a value or the link has one."""
     if key in st.session_state or key in st.query_params or watched == default:
         return
     st.session_state[key] = watched
@@ -135,7 +135,7 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
 
 
 def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
-    """Use the link's drafter if it fits the pair and no drafter was chosen for this pair kind."""
+    """Use the link's drafter if it fits the pair and none was chosen for pairs of this kind."""
     linked = st.query_params.get(DRAFTER_KEYS[MODEL])
     known = key in st.session_state or key in st.query_params
     if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):
@@ -151,7 +151,7 @@ def _warn_dropped(linked: dict[str, str | None]) -> None:
 
 
 def _forked(config: RunConfig) -> RunConfig:
-    """Return the config with the link's forks; draw a note on the fork or on an invalid one."""
+    """Return the config with the link's forks. Draw a note on the fork, or on why it is ignored."""
     linked = st.query_params.get(FORKS)
     if not linked:
         return config

@@ -32,7 +32,7 @@ def offer_run_files(
 
     Args:
         replay: Generates the replay.
-        shown_at: What the replay contains besides the trace; if it changes, the files are remade.
+        shown_at: What the replay depends on besides the trace. If it changes, the files are remade.
     """
     run = (run_id, trace, shown_at)
     for label, name, kind, make in (
