@@ -44,7 +44,7 @@ def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict
     def load(bodies: Bodies) -> Pair:
         return load_pair(_with_bodies(spec, bodies), progress=progress_in_lines(say))
 
-    say("timing a first visit")  # before anything is on the device
+    say("timing a first visit")  # first, while the device is empty
     figures, notices = _timed_visit(spec, plan.bodies[-1])
     result = run_gpu_bench(load, plan, say, figures)
     return result | {"notices": [*result["notices"], *notices]}
