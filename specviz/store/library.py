@@ -57,9 +57,9 @@ class Library:
     def add(self, run: NewRun) -> str:
         """Add a run and return its id; the run is then durable.
 
-        If the id exists already, the stored trace stays; the name, comparison, job and memory given
-        here replace the stored ones. So a run can be added alone and as part of a comparison, in
-        either order.
+        If the id exists already, the stored trace stays, and a name, comparison, job or memory that
+        is given here replaces the stored one. So a run can be added alone and as part of a
+        comparison, in either order.
         """
         return self.add_together([run])[0]
 
