@@ -231,7 +231,7 @@ def _chosen_round_cost(
 ) -> RoundCost | None:
     """Return the round predicted for the chosen γ and sizes.
 
-    None if they are the run's own, or if another chosen setting changes the acceptance.
+    None if both are the run's own, or if another setting was chosen that changes the acceptance.
     """
     trace = figures.trace
     if chosen is None or _is_stale(chosen, trace):
@@ -306,7 +306,7 @@ def _pass(made: Pass) -> JsonObject:
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return ``gamma`` and the rate forecast for it, which is None beyond the curves."""
+    """Return ``gamma`` and its forecast rate; the rate is None where the curves have ended."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
@@ -323,7 +323,7 @@ def _choice_of(trace: Trace) -> RunChoice:
 
 
 def _forecast_key(choice: RunChoice) -> tuple[object, ...]:
-    """Return everything that acceptance depends on; runs with equal keys share a forecast."""
+    """Return all that acceptance depends on; a forecast serves every choice with the same key."""
     config = choice.config
     method = (config.rule, config.epsilon, config.residual, config.draft_until)
     shape = (config.shape[:1], config.dynamic_tree)

@@ -58,8 +58,8 @@ def server_payload(
 def _round_items(trace: ServerTrace, first: int, *, growing: bool) -> list[JsonObject]:
     """Return the chunks from index ``first`` on, with their numbers if the engine reports rounds.
 
-    A chunk that is not a round has the number None. A running answer of an engine that can report
-    rounds has numbers from its first chunk on, because a chunk is sent once.
+    A chunk that is not a round has the number None. If an engine can report rounds, its running
+    answer has numbers from the first chunk on: a chunk is sent once, so none could be added later.
     """
     items = [round_item(trace, index) for index in range(first, len(trace.rounds))]
     if trace.grounds == "none" and not (growing and trace.info.capabilities.rounds):

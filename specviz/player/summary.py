@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return which sizes the headline is for, and the speedup of the pair itself if known."""
+    """Return the simulated sizes and, if known, the speedup at the pair's own size."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()
@@ -227,6 +227,6 @@ def _speedup_note(
 
 def _rate_note(m: Metrics) -> str:
     alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
-    reached = share.of(m)  # above 1, the caches served the reads
+    reached = share.of(m)  # above 1: the reads came from caches, not from memory
     read = "" if reached is None or reached > 1 else f", {share.shown(m)} of the bandwidth"
     return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"
