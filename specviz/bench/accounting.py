@@ -191,10 +191,10 @@ def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
 
 
 def coverage(runs: Iterable[AccountedRun]) -> dict[str, float | int | None]:
-    """Return how often a forecast's interval contains the observed speedup.
+    """Return the share of runs in which the forecast's interval contains the observed speedup.
 
-    ``error`` is the half-width of the 95 % interval of that share. It treats all runs of one prompt
-    as one cluster, because their errors are not independent.
+    ``error`` is the half-width of the 95 % interval of this share. The interval treats all runs of
+    a prompt as one cluster, because they are not independent.
     """
     known = [run for run in runs if run.covered is not None]
     if not known:

@@ -151,7 +151,7 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 def _run_comparison(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
-    """Make the missing runs. Return the comparison, its runs, and how many are stored and new."""
+    """Make the missing runs. Return the comparison, its runs, and how many are old and new."""
     with maker_for(options, say, timed=plan.baseline) as maker:
         job = _comparison_job(plan, options, maker)
         job.prepare()

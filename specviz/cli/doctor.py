@@ -1,7 +1,7 @@
 """``doctor``: find out why a head's candidates are not accepted.
 
 The exit code is 1 if the head drafts better with settings other than those in its files. With
-``--against``, running engines are compared with the reference; see ``parity``.
+``--against``, running engines are compared with specviz; see ``parity``.
 """
 
 from __future__ import annotations

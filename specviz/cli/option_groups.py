@@ -246,7 +246,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
 
 
 def add_running_engines(parser: argparse.ArgumentParser) -> None:
-    """Add the options that compare running engines with the reference."""
+    """Add the options that compare running engines with specviz."""
     group = parser.add_argument_group(
         "running engines",
         "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "

@@ -306,9 +306,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--head", dest="draft", metavar="X", help="the head: a folder or a Hub id, as --draft"
-    )
+    parser.add_argument("--head", dest="draft", metavar="X", help="the head: a folder or a Hub id")
     parser.add_argument(
         "--drafter", choices=[each.name for each in DRAFT_METHODS.values() if each.needs_head],
         help="the kind of head; needed for a Hub id that was never loaded",

@@ -182,7 +182,7 @@ def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
 
 
 def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
-    """Return the ends of the figures that are intervals."""
+    """Return, for each figure that is an interval, its two ends; None if unknown."""
     coins, prompt = m.intervals.coins, m.intervals.prompt
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,

@@ -348,7 +348,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the text to search in, case-folded here because SQLite folds only ASCII."""
+    """Update the searchable text of the runs. It is case-folded here: SQLite folds only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

@@ -42,7 +42,7 @@ class RunRequest(PairRequest):
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The kind of prompt, or None. Only without a kind does the worker predict speedups.
+        kind: The kind of prompt, or None. The worker predicts speedups only if it is None.
         detects_chat: Whether to use the target's chat template if it has one.
     """
 
@@ -88,7 +88,7 @@ class UnloadRequest(Request):
 
 
 class EndCalibrationRequest(Request):
-    """Stop measuring step costs again; the stored step costs stay valid."""
+    """End a repeated measurement of step costs; the stored step costs stay valid."""
 
 
 # Signals
@@ -148,7 +148,7 @@ class Doing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrating:
-    """Whether step costs are still being measured again at a user's request."""
+    """Whether a new measurement of step costs, requested by the user, is in progress."""
 
     going: bool
 
