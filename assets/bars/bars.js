@@ -161,7 +161,8 @@ class Bars {
     event.preventDefault();
     event.stopPropagation();
     const held = this.grip;
-    // The other bars keep their proportions while one bar is moved, even through 1.
+    // The other bars keep the proportions that they had before the move, even after the bar was at 1
+    // and the others at 0.
     if (held?.model !== model || held.at !== at) this.grip = { model, at, base: [...this.shown[model]] };
     this.set(model, at, Math.round((this.shown[model][at] + step) * 1000) / 1000);
     this.settle();

@@ -61,7 +61,7 @@ function bar({ recent, began }, place, column) {
   if (value !== null) {
     const kind = recent === null ? "bar-began" : "bar";
     parts.push(makeSvg("rect", { class: kind, x: middle - thick / 2, y: y(value), width: thick, height: HEIGHT * value, rx: 2 }));
-    const base = HEIGHT * value >= 24 ? y(0) : y(Math.max(value, began ?? 0)); // does not cover the mark
+    const base = HEIGHT * value >= 24 ? y(0) : y(Math.max(value, began ?? 0)); // where the text does not cover the mark
     if (column >= 34) parts.push(label(middle, base - 8, value.toFixed(2), "value"));
   }
   if (recent !== null && began !== null)

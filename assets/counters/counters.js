@@ -19,7 +19,7 @@ import { LineChart } from "./line_chart.js";
  */
 
 const WISH_EVERY = 1500; // milliseconds between two requests
-const MINUTES = 4; // shown by the lines
+const MINUTES = 4; // the time that the lines cover
 
 /** @type {WeakMap<HTMLElement, Board>} */
 const places = new WeakMap();

@@ -94,8 +94,9 @@ function restartMark(x) {
 }
 
 /**
- * @param {Reading[]} readings @param {number} place @param {number} apart seconds beyond which
- * readings are missing
+ * The path of a line.
+ * @param {Reading[]} readings @param {number} place @param {number} apart the longest time, in
+ * seconds, between two readings that are joined
  * @param {(at: number) => number} x @param {(value: number) => number} y
  */
 function path(readings, place, apart, x, y) {

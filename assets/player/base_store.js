@@ -42,7 +42,7 @@ export class BaseStore {
     this.selected = null;
     /** The pane where the user opened a token, with the verdict card beside it. @type {Pane|null} */
     this.beside = null;
-    this.resumes = { playing: false, live: false }; // what resumes when the card is closed
+    this.resumes = { playing: false, live: false }; // what continues when the card is closed
     /** The draw that the user tries instead of the real one. @type {number|null} */
     this.whatIf = null;
     /** @type {Set<() => void>} */
@@ -64,7 +64,7 @@ export class BaseStore {
     return this.cursor >= this.recording.end;
   }
 
-  /** Whether more rounds may arrive. A run that is done may still get its forecast. */
+  /** Whether more rounds may arrive. `growing` is not enough: a run that is done may still get its forecast. */
   get underWay() {
     return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state ?? "");
   }

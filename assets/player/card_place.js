@@ -9,7 +9,7 @@
 const GAP = 10; // pixels between the card and what is above it
 const MEANT_FOR = "button, a, input, select, summary, label, canvas, [data-at], .tour";
 const EDGE = 8; // pixels left free at the edges of the window
-const LEAST_CARD = 280; // pixels: the verdict and the draw; the rest of the card scrolls
+const LEAST_CARD = 280; // pixels: enough for the verdict and the draw; the rest of the card scrolls
 
 /** The part of an element that its pane shows, or null. @param {Element|null} element */
 function seenPart(element) {

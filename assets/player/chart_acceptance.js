@@ -147,7 +147,8 @@ function sampledRounds(counts, pixels) {
 }
 
 /**
- * The lower end of the axis: below the bands of all rounds except the first, whose bands are wide.
+ * The lower end of the axis, below the bands. Bands of rounds with under 20 tested candidates so far
+ * are too wide to count, unless there are no others.
  * @param {RoundCounts} counts @param {number[]} points
  */
 function acceptanceFloor(counts, points) {

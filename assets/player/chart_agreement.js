@@ -7,7 +7,7 @@ import { setText } from "./elements.js";
 /** @import { Agreement, Charts, Estimate } from "./payload.d.ts" */
 /** @import { RoundCounts } from "./round_counts.js" */
 
-const MARGIN = 0.06; // of the range, beyond the outermost intervals
+const MARGIN = 0.06; // space beyond the outermost intervals, as a share of the range
 const END = 5; // half the height of an interval's end
 
 export class AgreementChart {

@@ -25,8 +25,8 @@ const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
 
 const NAME_LIFT = 12; // from a curve to the middle of its label
 const CLOSE = 36; // pixels: two lines that are closer share a label
-const LEAST_APART = 0.03; // for smaller differences, the target alone gets no second line
-const LETTER = 0.4; // about the width of a letter / the reader's text size
+const LEAST_APART = 0.03; // relative; for a smaller difference, the target alone gets no second line
+const LETTER = 0.4; // about the width of a letter, as a share of the reader's text size
 
 export class ThroughputChart {
   /** @param {Store} store */

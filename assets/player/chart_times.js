@@ -12,7 +12,7 @@ import { phasesOf, secondsOf } from "./round_times.js";
 /** @import { Round } from "./payload.d.ts" */
 
 const WINDOW = 60; // rounds in view
-const LEAST_SLOTS = 24; // otherwise few rounds would have very wide bars
+const LEAST_SLOTS = 24; // with fewer, the bars of a few rounds would be very wide
 
 export class TimesChart {
   /** @param {Store} store */
@@ -27,10 +27,10 @@ export class TimesChart {
     );
     this.layers.waste.style.fill = hatch(this.frame);
     this.counts = new RoundCounts(store.recording);
-    this.first = 0; // round in view
+    this.first = 0; // the index of the first round in view
     this.slot = 1;
     this.y = linearScale(0, 1, 1, 0);
-    this.divided = true; // as in the caption
+    this.divided = true; // whether the caption shows phases
     this.frame.caption.append(...timesCaption(true));
     seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
     this.frame.showNotes((at) => this.noteAt(this.indexAt(at)));

@@ -2,7 +2,7 @@
 
 /** @import { Store } from "./base_store.js" */
 
-const LONGEST_FRAME = 500; // milliseconds; a tab that was hidden continues where it was
+const LONGEST_FRAME = 500; // milliseconds; longer ones count as this, so that a hidden tab does not skip ahead
 const SHORTEST_FRAME = 30; // milliseconds; more frequent drawing takes processor time from the models
 const QUIET_FRAME = 50; // milliseconds between two frames without animation
 

@@ -87,7 +87,7 @@ export function listenToKeys(root, controls) {
   const keys = keymap(root, controls);
   /** @param {KeyboardEvent} event */
   const listen = (event) => {
-    if (!root.isConnected) { // a removed player is closed a moment later
+    if (!root.isConnected) { // removed, but not closed yet
       if (event.key === "Escape") controls.tools?.presenter.present(false);
       return;
     }

@@ -45,12 +45,12 @@ function placeIn({ round, token = "" }) {
   return of === round ? `round ${round}, token ${place}` : `round ${round}, with the verdict on round ${of}, token ${place}`;
 }
 
-const AGAIN = "This link sets the prompt and the settings; Run then repeats the run. The same device gives the same rounds. On another device the last digits may differ, and therefore some tokens.";
+const AGAIN = "This link sets the prompt and the settings; Run then repeats the run. The same device gives the same rounds. On another device the last digits of the probabilities may differ, and therefore some tokens.";
 
 /** @param {RunLink} link */
 function sayWhoCannot(link) {
   if (link.file) return "";
-  if (!link.kept && !link.settings) return "A link opens a run once it has finished. Until then, a link by settings would work, but the controls do not support this run’s settings.";
+  if (!link.kept && !link.settings) return "A link can open this run once it has finished. Until then, there is no link: the controls do not support this run’s settings, so a link cannot set them.";
   return link.local
     ? "Only this machine can reach the server, so others cannot open the link. Send the replay instead: one file, which opens at this moment in any browser."
     : "";
@@ -101,7 +101,7 @@ class LinkBox {
     this.replay.hidden = !link.local;
     if (!this.replay.hidden) this.asked = store.ask?.("moment", { run: run.id, at: moment }) ?? null;
     if (first) copy(this.field);
-    this.drop.place(); // its height is known now
+    this.drop.place(); // the card's height is known now
   }
 
   /**

@@ -12,7 +12,8 @@ const LOOK_AGAIN = 100; // milliseconds
 
 /**
  * Close an element's object once the element was removed from the page, unless the element is used
- * again. Streamlit may call a cleanup after the next call, and before it removes the element.
+ * again. A cleanup does not show that: Streamlit may call it after it has passed new data to the
+ * element, or before it removes the element.
  * @param {HTMLElement} parent @param {() => boolean} isUnused @param {() => void} close
  * @param {number} [wait] in milliseconds
  */

@@ -26,7 +26,7 @@ import { themeFor } from "./theme.js";
  *   whatIf: number|null, until: Wish|null, tourCard: number|null}} StateOfRun */
 
 const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
-const RECORDED = "recorded"; // the run that comes with the program
+const RECORDED = "recorded"; // the id of the run that is part of specviz
 const LONGEST_HOLD = 3000; // milliseconds
 
 export class Player {

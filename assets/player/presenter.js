@@ -74,7 +74,7 @@ export class Presenter {
   /** @param {boolean} on */
   turn(on) {
     this.asked = on && this.store !== null;
-    const { activeElement } = document; // outside the player, it would be hidden but still receive the keys
+    const { activeElement } = document; // an element outside the player would be hidden but still receive the keys
     if (this.on && activeElement instanceof HTMLElement && !this.root.contains(activeElement)) activeElement.blur();
     this.keepAddress();
     this.dress();

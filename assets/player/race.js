@@ -8,7 +8,7 @@ import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 /** @import { Recording } from "./recording.js" */
 
 export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
-const RACE_LENGTH = 14; // seconds: a race starts at the slowest speed at which it takes no longer
+const RACE_LENGTH = 14; // seconds; a race starts at the slowest speed at which it is not longer than this
 
 /** The slowdown factor. @param {string} speed */
 function slowness(speed) {

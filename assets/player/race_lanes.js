@@ -58,7 +58,7 @@ class RaceRow {
 
   /** @param {boolean} chosen */
   showChoice(chosen) {
-    if (this.contestant instanceof TargetAlone) return; // it cannot be chosen
+    if (this.contestant instanceof TargetAlone) return; // the target alone cannot be chosen
     this.name.setAttribute("aria-checked", String(chosen));
     this.name.tabIndex = chosen ? 0 : -1;
     this.element.dataset.chosen = String(chosen);

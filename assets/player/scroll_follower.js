@@ -31,7 +31,7 @@ export class ScrollFollower {
   }
 
   scrolled() {
-    // With another font or size, the browser scrolls the pane, and not the user.
+    // A changed `room` means another font or size: then the browser scrolled the pane, not the user.
     if (this.following && this.measureRoom() !== this.room) this.settle();
     const { scrollTop } = this.pane;
     if (this.isAtEnd()) this.following = true;

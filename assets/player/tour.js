@@ -17,7 +17,7 @@ const TOUR_KEPT = "specviz.tour";
 const SLOW = "0.25";
 const WIDTH = 620; // pixels
 const LEAST_WIDTH = 480; // pixels: in a narrower pane of the rounds, the tour also covers some of the text
-const NARROW = 700; // pixels: below it the panes are one below the other
+const NARROW = 700; // pixels: in a narrower player, one pane is below the other
 
 /** @param {TourWish|undefined} wish @returns {boolean} */
 function tourWanted(wish) {

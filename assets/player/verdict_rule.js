@@ -60,7 +60,7 @@ export function leftoverShare(round, run) {
   if (run.residual === "draft") return extra.draft;
   const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);
   if (listed && !run.greedy) return listed[1];
-  if (failed.parent !== undefined) return null; // siblings in a tree are tested against residuals
+  if (failed.parent !== undefined) return null; // in a tree, the residual also depends on rejected siblings
   const rest = Math.max(0, extra.target - (extra.draft ?? 0));
   return rest > 0 && failed.expected < 1 ? Math.min(1, rest / (1 - failed.expected)) : null;
 }

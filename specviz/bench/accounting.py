@@ -26,7 +26,7 @@ SEEDS = 7
 GAMMAS = (2, 4, 8)
 _TEMPERATURE = 0.7
 _TOKENS = 96
-_SECONDS = 5.0  # at most, for timing a run
+_SECONDS = 5.0  # limit for timing the target alone along a run
 _STEPS = ("auto", "library")
 _NORMAL = 1.96
 
@@ -47,7 +47,7 @@ class AccountedRun:
     observed_low: float | None
     observed_high: float | None
     accounted: float | None
-    round_cost_error: float | None  # half-width of the 95 % interval of the cost's logarithm
+    round_cost_error: float | None  # half-width of the 95 % interval of its logarithm
     forecast: float | None
     forecast_low: float | None
     forecast_high: float | None
@@ -75,7 +75,7 @@ class AccountedRun:
 def measure_accounting(
     options: Sequence[str], body: str, seeds: int, say: Say
 ) -> tuple[dict[str, Any], list[AccountedRun]]:
-    """Make all runs; return JSON values, and the runs.
+    """Make all runs; return the JSON values of the bench, and the runs.
 
     Args:
         options: Options of ``run`` for the pair, except its body and step.
@@ -168,7 +168,7 @@ def _described(run: AccountedRun) -> str:
 
 
 def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
-    """Return observed over accounted for each body and step."""
+    """Return the ratio of observed to accounted speedup for each body and step."""
     groups: dict[tuple[str, str], list[AccountedRun]] = defaultdict(list)
     for run in runs:
         groups[run.step, run.body].append(run)
@@ -191,9 +191,10 @@ def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
 
 
 def coverage(runs: Iterable[AccountedRun]) -> dict[str, float | int | None]:
-    """Return how often a forecast's interval contains the observed speedup.
+    """Return the share of runs in which the forecast's interval contains the observed speedup.
 
-    ``error`` is the half-width of a 95 % interval, with the runs of one prompt as a cluster.
+    ``error`` is the half-width of the 95 % interval of this share. The interval treats all runs of
+    a prompt as one cluster, because they are not independent.
     """
     known = [run for run in runs if run.covered is not None]
     if not known:
@@ -214,5 +215,5 @@ def coverage(runs: Iterable[AccountedRun]) -> dict[str, float | int | None]:
         "runs": len(known),
         "covered": share,
         "error": None if error is None else _NORMAL * error,
-        "width": median(widths),  # the upper end over the lower one
+        "width": median(widths),  # upper end / lower end
     }

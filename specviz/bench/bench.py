@@ -1,9 +1,9 @@
 """The bench: specviz's engine against transformers and llama.cpp, with the same pair and threads.
 
-All lanes are greedy and leave prefill out. Every repeat runs all lanes in turn on the same prompts;
-a ratio is the median over repeats. A ratio above 1 means that specviz's engine is faster. The bench
-measures the pair at its own size, and with a body: a target whose simulated size is larger, with
-unchanged output.
+All lanes decode greedily, and prefill is not timed. Every repeat runs all lanes in turn on the same
+prompts; a ratio is the median over repeats. A ratio above 1 means that specviz's engine is faster.
+The bench measures the pair at its own size and with a body, which enlarges the target to a
+simulated size without changing its output.
 """
 
 from __future__ import annotations
@@ -155,7 +155,10 @@ def _without_body(load: Load, amount: _Amount, say: Say) -> tuple[_Part, BenchFi
 def _with_body(
     load: Load, body: str, amount: _Amount, say: Say
 ) -> tuple[_Part | None, tuple[str, ...]]:
-    """Measure with a body. Return None for ``NO_BODY``; None and a notice if loading fails."""
+    """Return the results with a body, and notices.
+
+    The results are None for ``NO_BODY`` and, with a notice, if loading fails.
+    """
     if body == NO_BODY:
         return None, ()
     say(f"at a simulated size of {body}")

@@ -1,4 +1,4 @@
-"""Compare observed speedups with accounted and forecast ones, and measure the story prompts."""
+"""Compare observed speedups with accounted and forecast ones; measure the speedup on stories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIMING_SECONDS = 5.0  # for timing each run
 class BenchFigures:
     accounting: float | None  # median of observed / accounted
     forecast_error: float | None  # median of |observed / forecast - 1|
-    story_gamma: int  # best γ on other stories than those that give ``story_speedup``
+    story_gamma: int  # best γ on stories that ``story_speedup`` leaves out
     story_speedup: float | None
     alpha_by_kind: dict[str, float | None]
     c: float | None
@@ -52,7 +52,7 @@ def measure_figures(
     say("acceptance on other texts")
     kinds = [preset.kind for preset in prompts]
     profiles = {kind: measure_profile(pair, config, kind) for kind in kinds}
-    for kind in kinds:  # stored for ordinary runs, which stop at EOS
+    for kind in kinds:  # a second profile, for ordinary runs: they stop at EOS
         measure_profile(pair, replace(config, ignore_eos=False), kind)
     say("accounting")
     runs = {preset.kind: _measured(pair, preset, config) for preset in prompts}
@@ -90,7 +90,7 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Return every second story, to measure the speedup; γ is chosen on the other stories."""
+    """Return every second story. The speedup is measured on these, and γ chosen on the others."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 

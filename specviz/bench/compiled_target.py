@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 INDUCTOR = "inductor"
-_WARM_UP = 4  # steps: the first compiles, the second warms up, the third captures
+_WARM_UP = 4  # steps: the first compiles, the second warms up, the third captures the graph
 _READ_AT_ONCE = 256  # prompt tokens per pass
 _LEFT_OUT = "cudagraph_skips"
 

@@ -1,10 +1,9 @@
-"""Find where a bench lane diverges from plain decoding, and how close the two best tokens were.
+"""Find where a bench lane diverges from plain decoding, and whether that was a near tie.
 
 In float32, the lanes of specviz and of transformers must write identical text, or the bench fails.
-In half precision, lanes that batch tokens differently round differently. If two
-tokens are almost equally likely, a lane may then choose the other one, so the bench only reports
-the divergence. llama.cpp
-rounds differently in every dtype.
+In half precision, lanes that batch tokens differently round differently. If two tokens are almost
+equally likely, two lanes may then choose different ones, so the bench only reports the divergence.
+llama.cpp rounds differently from specviz in every dtype; its divergences are only reported, too.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Divergence:
     lane: str
     kind: str  # of the prompt
     position: int  # of the first token that differs, from 0
-    margin: float  # between the logits of the target's two likeliest tokens there
+    margin: float  # there: largest logit of the target - second largest
 
 
 def divergences(

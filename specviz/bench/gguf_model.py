@@ -11,7 +11,10 @@ from specviz.formats.gguf_writing import Sizes, gguf_name, number_tokens, write_
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
 
-_CUT = ("model.embed_tokens.weight", "lm_head.weight")  # without unused vocabulary rows
+_CUT = (
+    "model.embed_tokens.weight",
+    "lm_head.weight",
+)  # written without their unused vocabulary rows
 _KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
@@ -37,7 +40,7 @@ def write_model(
     path: Path,
     add_tokens: Callable[[Any, int], None] = number_tokens,
 ) -> None:
-    """Write a model; as in the engine, embedding and output keep only ``vocabulary`` rows."""
+    """Write a model, with ``vocabulary`` rows of the embedding and the output, as in the engine."""
     config: Any = model.config
     kind = _KINDS[str(model.dtype).removeprefix("torch.")]
     weights = {

@@ -1,4 +1,4 @@
-"""The bench on a GPU: CUDA-graph lanes against transformers, a compiled target and the bandwidth.
+"""The bench on a GPU: CUDA graphs against transformers, a compiled target and memory bandwidth.
 
 For each pair of bodies (simulated sizes) and each context, the bench makes one measured run per γ.
 Then it runs greedy lanes in turn on the same prompts, as in ``timing``. Contexts may exceed the
@@ -91,7 +91,7 @@ def run_gpu_bench(
 
 
 def _on_gpu(environment: Mapping[str, Any]) -> bool:
-    """Return whether the device is a CUDA device; the goals apply to no other."""
+    """Return whether the device is a CUDA device; the goals apply only to CUDA devices."""
     return str(environment.get("device", "")).startswith("cuda")
 
 

@@ -29,7 +29,7 @@ class GpuFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The limits of a figure. If ``bodies`` is given, the goal applies to these bodies only."""
+    """The limits of a figure; if ``bodies`` is given, only of the figure at these bodies."""
 
     name: str
     least: float | None = None

@@ -1,7 +1,7 @@
 """The lanes of the bench on a GPU, and their comparisons.
 
-The key of a speculative lane ends with its γ (``record 5``). Comparisons use keys without γ
-(``record``), so the same comparisons serve every γ; see ``at_gamma``.
+The key of a speculative lane ends with its γ (``record 5``). Comparisons name lanes without γ
+(``record``), so that one list of comparisons serves every γ; see ``at_gamma``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def gpu_lanes(
 ) -> tuple[BenchLane, ...]:
     """Return the lanes, ``plain`` first.
 
-    If ``pair.lanes`` is None, specviz's lanes run without CUDA graphs; no eager lanes are added.
+    If ``pair.lanes`` is None, specviz's lanes run without CUDA graphs. Then they are the eager
+    lanes, and no others are added.
     """
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)
@@ -65,7 +66,7 @@ def same_gamma(gamma: int) -> Assistance:
 
 
 def at_gamma(seconds: Mapping[str, Sequence[float]], gamma: int) -> dict[str, Sequence[float]]:
-    """Return the seconds by lane key, with this γ removed from the end of the keys."""
+    """Return ``seconds`` with this γ removed from the end of its keys, for the comparisons."""
     return {key.removesuffix(f" {gamma}"): value for key, value in seconds.items()}
 
 

@@ -12,7 +12,7 @@ from specviz.record.trace import RunConfig
 BODIES, CONTEXTS, GAMMAS = "0.5B/7B,1B/8B", "256,4096", "3,5,8"
 REPEATS = 7
 _QUICK = {"bodies": "1B/8B", "contexts": "256", "gammas": "5"}
-_MOST_GAMMAS = 4  # values whose CUDA graphs are in memory at the same time
+_MOST_GAMMAS = 4  # the CUDA graphs of all values of γ are in memory together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

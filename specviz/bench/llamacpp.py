@@ -32,13 +32,13 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
     """Open a plain lane and, if the draft can be written as GGUF too, a speculative one.
 
     llama.cpp rounds differently, so its text may diverge where two tokens are almost equally
-    likely. Leaving the block deletes the GGUF files, which the lanes map into memory.
+    likely. The lanes map GGUF files into memory; at the end of the block, the files are deleted.
     """
     with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_model(pair.target, pair.vocabulary, target)
         lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
-        same = pair.shared is None  # llama.cpp needs one vocabulary
+        same = pair.shared is None  # llama.cpp needs the same vocabulary in both models
         if same and pair.draft is not None and cannot_write(pair.draft) is None:
             write_model(pair.draft, pair.vocabulary, draft)
             server = _server(pair, target, draft, gamma)
@@ -48,7 +48,7 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
 
 @contextmanager
 def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
-    """Open two lanes for a GGUF file: plain decoding, and drafting by n-gram lookup in the text."""
+    """Open two lanes for a GGUF file: plain decoding, and speculation with n-gram lookup."""
 
     def read(text: str) -> tuple[int, ...]:
         return tuple(pair.tokenizer.encode(text, add_special_tokens=False))
@@ -60,7 +60,7 @@ def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    """Return the token ids in a text from a GGUF file whose tokens are named by their ids."""
+    """Return the token ids in a text. In the GGUF files written here, a token's text is its id."""
     return tuple(int(word) for word in text.split())
 
 

@@ -1,8 +1,8 @@
 """Ratios of the times of two lanes: the median over repeats, and its 95 % interval.
 
-In a repeat, both lanes write the same texts, one right after the other. The ends of the interval
-are order statistics (sign test), so the interval assumes no distribution of the noise. With 20
-repeats, the ends are the sixth smallest and the sixth largest ratio.
+In a repeat, both lanes write the same texts in turn, giving one ratio. The ends of the interval
+are two of the sorted ratios, chosen by a sign test, so the interval assumes no distribution of the
+noise. With 20 repeats, they are the sixth smallest and the sixth largest ratio.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MISSED = 0.025  # probability beyond each end of the interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """A median ratio with its interval; ``low`` and ``high`` are None with under six repeats."""
+    """A median ratio with its interval; ``low`` and ``high`` are None below six repeats."""
 
     value: float
     low: float | None

@@ -40,7 +40,8 @@ Load = Callable[[PairSpec], "Pair"]
 
 _GAMMA, _TOKENS, _VERIFIED = 5, 64, 6
 _STORED = "stored"
-# For each ratio: the lane to compare with, and the lane of specviz. Above 1, specviz is faster.
+# Each ratio is the time of the first lane / that of the second, a lane of specviz. Above 1, the
+# second lane is faster.
 _RATIOS = {
     "plain_vs_llamacpp": ("llamacpp", "plain"),
     "lookup_vs_llamacpp_lookup": ("llamacpp_lookup", "bare"),
@@ -193,7 +194,7 @@ def _difference(
 
 
 def _verification(pair: Pair) -> float:
-    """Return the time of a six-token step divided by that of a one-token step, at context 64."""
+    """Return the time of a six-token target pass / that of a one-token pass, at context 64."""
     step = pair.target_step(128)
     ids = torch.arange(64) + 100
     step.feed(ids, 0)

@@ -1,8 +1,8 @@
 """A Llama with static KV caches and one token per step, written for ``torch.compile``.
 
 As in gpt-fast, the position is a tensor on the device, the mask is computed from it, and the step
-ends with argmax, so there is no synchronization between two tokens. The weights are those of the
-loaded pair.
+ends with argmax, so the host does not have to wait for the device between two tokens. The weights
+are those of the loaded pair.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Layer(nn.Module):
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
         self.keys.index_copy_(1, places, _turned(keys, turn))
         self.values.index_copy_(1, places, values)
-        # All query heads of a key head share one product, so its cache is read only once.
+        # One product serves all query heads of a key head, so the key head's cache is read once.
         rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
         scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
         scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)

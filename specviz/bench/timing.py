@@ -20,7 +20,7 @@ from specviz.measure.slice_timing import undisturbed
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-SHORTEST = 24  # tokens; more than any lane emits in its first pass, which is not timed
+SHORTEST = 24  # tokens. A lane's first pass is not timed; no lane emits this many in it.
 _PLAIN, _SAME_PASSES = "plain", ("bare", "hf_fixed")
 
 
@@ -33,7 +33,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedLanes:
-    """Timed lanes by key; ``seconds`` lists the total over all texts for each repeat."""
+    """Timed lanes. ``seconds``: for each lane key, the time of each repeat over all texts."""
 
     names: dict[str, str]
     texts: tuple[Text, ...]
@@ -57,7 +57,7 @@ def time_lanes(
     repeats: int,
     say: Callable[[str], None],
 ) -> TimedLanes:
-    """Compare the lanes' texts, then time them; every other repeat reverses their order."""
+    """Compare the lanes' texts, then time the lanes; every other repeat reverses their order."""
     say("warming up and comparing the texts")
     parted: list[Divergence] = []
     agreed: list[Text] = []
@@ -125,9 +125,10 @@ def _agreed(lanes: Sequence[BenchLane], found: Sequence[Divergence], num_tokens:
 def _worth_timing(
     lanes: Sequence[BenchLane], texts: Sequence[Text], agreed: Sequence[Text]
 ) -> tuple[tuple[BenchLane, ...], tuple[Text, ...], tuple[str, ...]]:
-    """Return lanes, texts and notices, without texts on which lanes diverge too early.
+    """Return the lanes and texts that are worth timing, and notices.
 
-    If lanes diverge too early on every text, the lanes without ``must_agree`` are left out instead.
+    Texts on which lanes diverge too early are left out. If that would leave no text, the lanes
+    without ``must_agree`` are left out instead.
     """
     long_enough = tuple(text for text in agreed if text.num_tokens >= SHORTEST)
     if not long_enough:
@@ -140,7 +141,10 @@ def _worth_timing(
 
 
 def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
-    """Raise if, in float32, two lanes with equal γ and text made different numbers of passes."""
+    """Raise if specviz and transformers made different numbers of passes with equal γ and text.
+
+    Only in float32, where the numbers must be equal.
+    """
     if not exact(pair) or any(key not in written for key in _SAME_PASSES):
         return
     ours, theirs = (written[key] for key in _SAME_PASSES)

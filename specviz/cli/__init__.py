@@ -92,7 +92,7 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
-    if options.command not in ("show", "attach", "models"):  # all others load a pair
+    if options.command not in ("show", "attach", "models"):  # every other command loads a pair
         compile_ahead()
     return COMMANDS[options.command](options)
 

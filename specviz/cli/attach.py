@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from specviz.servers import Answer, Rates
 
 _MOST_LOG_BYTES = 200_000_000
-_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # A B B A blocks: for one prompt; for each of several prompts
+_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # A B B A blocks per prompt: one prompt, several
 STOPPED = 130
 
 
@@ -116,7 +116,7 @@ def _answer_all(
 
 
 def _blocks(options: argparse.Namespace, info: ServerInfo, items: Sequence[SuiteItem]) -> int:
-    """Return the number of A B B A blocks per prompt; 0 if the target alone cannot be timed."""
+    """Return how many A B B A blocks to time per prompt; 0 if the target alone cannot be timed."""
     if options.baseline is None and not info.capabilities.can_switch_off:
         return 0
     return _BLOCKS if len(items) == 1 else _BLOCKS_OF_MANY

@@ -1,7 +1,9 @@
-"""``audit``: test that a pair's output follows the target's distribution; optionally with a bug.
+"""``audit``: test that a pair's output follows the target's distribution.
+
+With ``--break``, a bug is injected, to see whether the audit finds it.
 
 The exit code is 1 after an alarm. At temperature 0, it is also 1 if a token differs from the token
-of the target alone and the two tokens are not a near tie. In the JSON object, ``e_value`` is the
+of the target alone and the two tokens are not a near tie. The JSON key ``e_value`` holds the
 natural logarithm of the e-value.
 """
 

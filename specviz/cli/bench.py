@@ -78,7 +78,10 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
 
 
 def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
-    """Compare speedups over many processes; draw them if --plot is given."""
+    """Compare the observed speedups with the accounted and forecast ones; with --plot, draw them.
+
+    Each run is made in a process of its own.
+    """
     from specviz.bench.accounting import SEEDS, measure_accounting
     from specviz.bench.accounting_plot import accounting_svg
 
@@ -97,7 +100,7 @@ def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -
 
 
 def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
-    """Compare a GGUF file and requantised copies of it with llama.cpp."""
+    """Compare specviz with llama.cpp on a GGUF file and on requantised copies of it."""
     from specviz.bench.quantised_bench import run_quantised_bench
     from specviz.engine import load_pair
 
@@ -108,7 +111,7 @@ def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -
     given = (asked.dtype, asked.target_weights, asked.draft_weights, asked.step)
     if set(given) != {"auto"} or asked.draft is not None:
         raise ConfigError(
-            "--quantised takes no draft, dtype, step or weights.",
+            "--quantised excludes --draft, --dtype, --step, --target-weights and --draft-weights.",
             remedy="Remove these options; --types names the types of the copies.",
         )
     spec = replace(asked, name=CHAT_PAIR) if asked.embedded and not asked.name else asked

@@ -13,8 +13,9 @@ def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
     """Return whether prompts go into the target's chat template.
 
     Args:
-        asked: Whether --chat or --no-chat is given; None without either. Then the small files of a
-            Hub model are downloaded to look for a template. Errors are left to the loading.
+        asked: True for --chat, False for --no-chat, None if neither is given. If it is None, the
+            configuration files of a Hub model may be downloaded to look for a template. An error
+            of this download is ignored here: loading the model raises it again.
     """
     if asked is not None:
         return asked

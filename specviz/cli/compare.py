@@ -1,8 +1,8 @@
 """``compare``: measure two to four lanes on the same prompts and give a verdict.
 
 Every finished run is saved in the run library before it is reported. If the process is
-killed, repeat the command to measure only the missing runs. This also holds for --restart: a
-restart that was killed continues and does not begin again.
+killed, repeat the command to measure only the missing runs. With --restart, too, the repeated
+command continues the killed restart.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 def _run_comparison(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
-    """Return the comparison, its runs, and the counts of stored and of new runs."""
+    """Make the missing runs. Return the comparison, its runs, and how many are old and new."""
     with maker_for(options, say, timed=plan.baseline) as maker:
         job = _comparison_job(plan, options, maker)
         job.prepare()
@@ -171,7 +171,7 @@ def _run_comparison(
 
 
 def _comparison_job(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonJob:
-    """Return the job; --against measures finished comparisons again instead of reusing them."""
+    """Return the job. With --against, the runs of a finished comparison are measured again."""
     from specviz.comparison.comparison_job import ComparisonJob
     from specviz.comparison.kept_runs import Reuse
     from specviz.store import Library

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specviz.comparison import Comparison, KindResult, Ratio, Spread, TargetResult
     from specviz.comparison.regression import RegressionCheck
 
-ReadFigure = Callable[[Any], "Ratio | Spread | float | None"]  # from a lane's result
+ReadFigure = Callable[[Any], "Ratio | Spread | float | None"]  # the argument is a lane's result
 
 
 def render_comparison(
@@ -73,7 +73,7 @@ def kind_figures() -> dict[str, ReadFigure]:
 
 
 def _target_figures(target: TargetResult) -> list[str]:
-    """Return the run count and a cell per figure; a dash for figures that plain decoding lacks."""
+    """Return the cells for the target alone; a dash for figures that plain decoding lacks."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
         "ttft_ms": _text("ttft_ms", median_of(target.ttft_ms)),

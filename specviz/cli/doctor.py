@@ -1,7 +1,7 @@
 """``doctor``: find out why a head's candidates are not accepted.
 
 The exit code is 1 if the head drafts better with settings other than those in its files. With
-``--against``, running engines are compared with the reference; see ``parity``.
+``--against``, running engines are compared with specviz; see ``parity``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Return the facts of the head whose configuration is corrected."""
+    """Check --write; return the facts of the head, which must be in a folder."""
     check_output(options.write, "--write")
     draft = spec_from(options).draft_place or ""
     facts = read_head(Path(os.path.expanduser(draft))) if os.path.isdir(draft) else None

@@ -31,12 +31,12 @@ NO_WHOLE_ROUND = "no whole round"
 NO_ROUND = "no round"
 NOT_OF_SHAPE = "step costs cover one chain only"
 NO_FORMULA = "only for one chain of γ candidates"
-NO_BANDWIDTH = "not measured with these step costs"
-NOT_COUNTED = "not recorded with these step costs"
+NO_BANDWIDTH = "these step costs include no memory bandwidth"
+NOT_COUNTED = "these step costs include no byte counts"
 NO_DRAFT = "no draft step was timed"
 NOT_VERIFIED = "no verification was timed"
 NO_COSTS = "no step costs in this trace"
-NO_TABLE = "needs a whole table: --measure-costs"
+NO_TABLE = "needs a full table of step costs: --measure-costs"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
 
@@ -231,9 +231,11 @@ def _finish(trace: Trace) -> str:
 def _rows(
     metrics: Metrics, reasons: Mapping[str, str], notes: Mapping[str, str] | None = None
 ) -> Iterator[Row]:
-    """Yield a row per figure in ``reasons``, which maps a figure to why its value may be unknown.
+    """Yield a row per figure.
 
-    ``notes`` replace the notes of the catalogue.
+    Args:
+        reasons: The figures; for each, the reason to show if its value is unknown.
+        notes: For some figures, the note to show in place of the catalogue's.
     """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]

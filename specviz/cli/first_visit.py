@@ -1,7 +1,7 @@
 """Time a first visit to the dashboard: make the run that the main page makes, without a browser.
 
-Timing starts before any process, pair or body exists. Times are taken at the first round and when
-the target alone has been timed, so that the speedup is known.
+The clock starts before the worker process does and before anything is loaded. One time is taken at
+the first round, another when the target alone has been timed: only then is the speedup known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisit:
-    """The speedup, and the seconds until the first round and until the speedup is known."""
+    """The speedup, the seconds to the first round, and the seconds until the speedup was known."""
 
     first_round: float
     verdict: float
@@ -31,7 +31,7 @@ class FirstVisit:
 def first_visit(spec: PairSpec, *, budget: float | None = None) -> FirstVisit:
     """Run the first preset prompt with the default settings and return the times.
 
-    ``budget``: seconds for the timing; None for the default of the page.
+    ``budget``: seconds for timing the target alone; None for the default of the page.
     """
     from specviz.worker.parent.client import Worker
 

@@ -44,7 +44,7 @@ def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict
     def load(bodies: Bodies) -> Pair:
         return load_pair(_with_bodies(spec, bodies), progress=progress_in_lines(say))
 
-    say("timing a first visit")  # before anything is on the device
+    say("timing a first visit")  # first, while the device is empty
     figures, notices = _timed_visit(spec, plan.bodies[-1])
     result = run_gpu_bench(load, plan, say, figures)
     return result | {"notices": [*result["notices"], *notices]}
@@ -151,6 +151,6 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
 
 
 def _value(figures: Sequence[Mapping[str, Any]], name: str, bodies: str) -> float | None:
-    """Return the value of a figure that is measured once for these bodies, or None."""
+    """Return a figure's first value for these bodies; None if it was not measured."""
     found = (each["value"] for each in figures if (each["name"], each["bodies"]) == (name, bodies))
     return next(found, None)

@@ -14,7 +14,7 @@ from specviz.measure.stoppable import Stoppable
 
 @dataclass(slots=True)
 class Interrupts:
-    """Number of Ctrl-C presses; with ``at_once``, the next press raises KeyboardInterrupt."""
+    """Counts Ctrl-C presses; with ``at_once``, the next press raises KeyboardInterrupt."""
 
     count: int = 0
     at_once: bool = False

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """Yield the maker; close a cluster maker at the end. ``timed``: whether times are compared."""
+    """Yield what makes the runs: this process or, with --on, a cluster, closed at the end.
+
+    ``timed``: whether times are compared.
+    """
     if options.on is None:
         yield InProcessMaker(progress_in_lines(say), budget=options.budget)
         return

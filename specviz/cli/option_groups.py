@@ -71,12 +71,13 @@ def add_pair(
     if drafts:
         group.add_argument(
             "--draft", action="append", default=[], metavar="X",
-            help="a draft model, as --target; repeatable",
+            help="a draft model, named in the same ways as --target; repeatable",
         )  # fmt: skip
     else:
         group.add_argument(
             "--draft", metavar="X",
-            help="a draft model or a drafting head, as --target; mtp: the target's own MTP layers",
+            help="a draft model or a drafting head, named in the same ways as --target; mtp: the "
+            "target's own MTP layers",
         )  # fmt: skip
     group.add_argument(
         "--target", metavar="Y",
@@ -117,8 +118,8 @@ def add_pair(
         default="auto",
         choices=STEPS,
         help="library: transformers; lean: less overhead, for some model families; graphed: "
-        "lean, with whole rounds on the device (default: auto, which is lean, or graphed on a "
-        "GPU, if the output is identical)",
+        "lean, with whole rounds on the device (default: auto, the last of these that runs here "
+        "with the same output)",
     )
 
 
@@ -157,8 +158,10 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fork", action="append", default=[], metavar="FORK",
-        help="overrule a verdict: ROUND:PLACE:TOKEN=DRAW or, at temperature 0, "
-        "ROUND:PLACE:TOKEN>INSTEAD; repeatable",
+        help="overrule the verdict on the candidate with the id TOKEN at a place of a round, both "
+        "counted from 1. ROUND:PLACE:TOKEN=DRAW replaces its random draw; at temperature 0, "
+        "ROUND:PLACE:TOKEN>INSTEAD replaces the target's likeliest token by the id INSTEAD. "
+        "Repeatable",
     )  # fmt: skip
     group.add_argument(
         "--ignore-eos", action="store_true", help="continue after an end-of-text token"
@@ -232,7 +235,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=DEFAULTS.epsilon,
         metavar="N",
-        help=f"added by over-accept to the target's probability (default: {DEFAULTS.epsilon:g})",
+        help=f"what over-accept adds to the target's probability (default: {DEFAULTS.epsilon:g})",
     )
     group.add_argument(
         "--residual",
@@ -243,7 +246,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
 
 
 def add_running_engines(parser: argparse.ArgumentParser) -> None:
-    """Add the options that compare running engines with the reference."""
+    """Add the options that compare running engines with specviz."""
     group = parser.add_argument_group(
         "running engines",
         "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "
@@ -251,13 +254,13 @@ def add_running_engines(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--against", action="append", default=[], metavar="URL",
-        help="compare the acceptance of a running engine with that of our loop, for the same head "
-        "and prompts; give it twice to compare two engines",
+        help="compare the acceptance of a running engine with that of specviz, for the same head "
+        "and prompts; give the option twice to compare two engines",
     )  # fmt: skip
     group.add_argument(
         "--prompts", type=int, metavar="N",
-        help="prompts for --against, each asked three times for 64 tokens, and once more at "
-        "--temperature unless that is 0 (default: 16)",
+        help="number of prompts for --against; each is sent three times for 64 tokens, and once "
+        "more at --temperature unless that is 0 (default: 16)",
     )  # fmt: skip
     add_allow_remote(group)
 

@@ -28,7 +28,7 @@ from specviz.record.shapes import parse_dynamic_tree, parse_shape
 from specviz.store.text_files import read_text
 
 _NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a GGUF file."
-# Settings that have the name and the value of their option.
+# Settings with the same name and the same value as their option.
 _OF_A_RUN = (
     "temperature", "top_k", "top_p", "max_new_tokens", "seed", "draft_until", "num_drafts",
     "replacement", "rule", "epsilon", "residual", "ignore_eos",
@@ -84,7 +84,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
     spec = spec_from(options)
     if needs_draft and spec.head:
         raise ConfigError(
-            "This command needs a draft model, and the draft is a head.",
+            "This command needs a draft model, but the given draft is a head.",
             remedy="Give a pair with a draft model.",
         )
     if needs_draft and not spec.has_draft:

@@ -145,14 +145,15 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         metavar="N",
-        help="how many times all lanes run; an interval needs 6 (default: 20, with --gpu 7)",
+        help="how many times all lanes run; an interval needs at least 6 repeats (default: 20, "
+        "with --gpu 7)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
     parser.add_argument(
         "--accounting",
         action="store_true",
         help="instead compare observed with accounted and forecast speedups, each run in a process "
-        "of its own; --repeats are seeds (default: 7, an hour)",
+        "of its own; --repeats is the number of seeds (default: 7, which takes an hour)",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="with --accounting: draw the runs (SVG)"
@@ -250,8 +251,9 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--text-budget", type=float, default=TEXT_BUDGET, metavar="SECONDS",
-        help="time for further continuations of a single prompt; ends sooner once the interval is "
-        f"± 10 %% or comes mostly from the step costs (default: {TEXT_BUDGET})",
+        help="time limit for further continuations of a single prompt; no more are written once "
+        "the interval of the speedup is ± 10 %% or its width comes mostly from the step costs "
+        f"(default: {TEXT_BUDGET})",
     )  # fmt: skip
     costs = parser.add_argument_group("costs of another machine")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")
@@ -266,10 +268,12 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure", action="store_true",
         help="then measure the best setting of each temperature or, with several candidates, race "
-        "the first three",
+        "the three that rank highest",
     )  # fmt: skip
     parser.add_argument(
-        "--cells", metavar="γ:T,…", help="settings that --measure measures, such as 2:0.7,4:0.7"
+        "--cells",
+        metavar="γ:T,…",
+        help="pairs of γ and temperature that --measure measures, such as 2:0.7,4:0.7",
     )
     parser.add_argument(
         "--repeats", type=int, default=1, metavar="N", help="seeds per measurement (default: 1)"
@@ -302,9 +306,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--head", dest="draft", metavar="X", help="the head: a folder or a Hub id, as --draft"
-    )
+    parser.add_argument("--head", dest="draft", metavar="X", help="the head: a folder or a Hub id")
     parser.add_argument(
         "--drafter", choices=[each.name for each in DRAFT_METHODS.values() if each.needs_head],
         help="the kind of head; needed for a Hub id that was never loaded",

@@ -1,4 +1,4 @@
-"""Check that a command's output files can be written before it starts, and write them."""
+"""Write a command's output files; before the command starts, check that they can be written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``doctor --against``: compare running engines' acceptance with the reference.
+"""``doctor --against``: compare the acceptance of running engines with that of specviz.
 
-The exit code is 1 if an engine measurably accepts less than the reference.
+The exit code is 1 if an engine measurably accepts less than specviz, the reference.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _lines(painter: Painter, report: ParityReport) -> Iterator[str]:
     for finding in report.findings:
         yield paragraph(painter, finding.sentence)
     yield ""
-    yield paragraph(painter, "acceptance by position, given the positions before", "dim")
+    yield paragraph(painter, "acceptance by position, if all before were accepted", "dim")
     yield from (_rates_line(each.position, each.given) for each in report.positions)
     yield paragraph(painter, "acceptance by position, per round", "dim")
     yield from (_rates_line(each.position, each.per_round) for each in report.positions)

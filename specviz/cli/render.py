@@ -189,7 +189,7 @@ def styled_tokens(trace: Trace) -> list[Piece]:
     token has the normal style.
     """
     pieces: list[Piece] = []
-    position, pending = 0, 0  # characters assigned; characters whose token is not found yet
+    position, pending = 0, 0  # characters: styled so far; of tokens not yet found
     last: Style = "normal"
     for token, origin in _origins(trace):
         found = trace.text.find(token, position) if token and "\ufffd" not in token else -1

@@ -66,7 +66,7 @@ def command(options: argparse.Namespace) -> int:
     with _clean_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
         if options.keep:
-            _save_in_library(trace)  # first: a failure to write the file must not lose the run
+            _save_in_library(trace)  # before the file: if writing it fails, the run is kept
         _save_file(options, trace)
         own = (
             None

@@ -58,8 +58,8 @@ def server_heading(painter: Painter) -> str:
 def _pieces(entry: ServerRound) -> list[Piece]:
     """Return the tokens of a round, styled by verdict if the engine reports verdicts.
 
-    Accepted candidates come first, then the number of candidates that are not reported, then the
-    target's token.
+    Accepted candidates come first, then how many candidates were not accepted (their texts are not
+    reported), then the target's token.
     """
     texts = [visible_token(each) or "⟨⟩" for each in entry.texts]
     if entry.accepted is None or len(texts) != entry.num_tokens:
@@ -113,7 +113,7 @@ def render_against(
     return paragraph(
         painter,
         f"{visible_token(info.model)} with speculation decodes at {spread} times the speed of the "
-        f"model alone at {traces[0].baseline_address}, from {blocks} "
+        f"model alone at {traces[0].baseline_address}, measured in {blocks} "
         f"block{'s' * (blocks != 1)} on {len(traces)} prompt{'s' * (len(traces) != 1)}.",
     )
 

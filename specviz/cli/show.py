@@ -16,7 +16,7 @@ from specviz.cli.terminal_text import Painter, painter_for
 from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
 from specviz.record.trace import Trace
 
-_LONGEST_PAUSE = 10.0  # seconds per round, whatever the file contains
+_LONGEST_PAUSE = 10.0  # seconds; a file may contain longer rounds
 
 
 def command(options: argparse.Namespace) -> int:

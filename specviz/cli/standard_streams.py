@@ -97,7 +97,7 @@ def _fill_gaps() -> None:
             os.fstat(descriptor)
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)
-            assert opened == descriptor  # the system takes the lowest free number
+            assert opened == descriptor  # a new descriptor gets the lowest free number
 
 
 def _guarded(stream: TextIO | None, raw: io.FileIO) -> TextIO:

@@ -68,7 +68,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _only_export(painter: Painter, options: argparse.Namespace) -> int:
-    """Export the draft of an earlier training, for its own target unless an option names one."""
+    """Export an earlier training's draft for --target, by default the target of that training."""
     target = spec_from(options).target_place if options.target else ""
     exported = _export(Path(options.out, "draft"), target, options)
     if options.json:
@@ -156,7 +156,7 @@ def _train(work: DraftWork) -> TrainingJob:
 
 
 def _reporter(job: TrainingJob) -> Callable[[object], None]:
-    """Return a function that prints important values at once, and the progress sometimes."""
+    """Return a function that prints results at once, and progress at most every few seconds."""
     sometimes, stage = at_intervals(say), ""
 
     def report(value: object) -> None:
@@ -182,7 +182,11 @@ def _doing(job: TrainingJob) -> str:
 
 
 def _texts(figures: TextFigures) -> str:
-    fresh = "" if figures.stored else "; hidden states do not fit on the disk: steps recompute them"
+    fresh = (
+        ""
+        if figures.stored
+        else "; the hidden states do not fit on the disk, so every step computes its own"
+    )
     return (
         f"{figures.texts:,} texts with {figures.tokens:,} tokens of the target; "
         f"{WHOLE_PERCENT.shown(figures.ended)} ended by themselves, "
@@ -278,11 +282,12 @@ def _speedup(value: float, assumed: bool) -> str:
 
 def _basis(job: TrainingJob) -> str:
     assert job.costs is not None
-    verified = "measured" if job.costs.measured else "assumed to cost one step"
+    verified = "measured" if job.costs.measured else "assumed to be that of one step"
     return (
         f"Expected at temperature 1, from the acceptance above, c {COST.shown(job.costs.c)} "
-        f"(predicted from the bytes of a step), and verification ({verified}). "
-        "*: positions beyond the trained ones count like the last trained one."
+        f"(predicted from the bytes of a step), and the cost of verification ({verified}). "
+        "*: assumes that positions beyond the trained ones have the acceptance of the last trained "
+        "one."
     )
 
 

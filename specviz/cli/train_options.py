@@ -16,7 +16,7 @@ _TEXTS, _PLAN = TextPlan(), TrainingPlan()
 
 def add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--out", metavar="FOLDER", help="folder of the training; continues one started there"
+        "--out", metavar="FOLDER", help="folder of the training; an unfinished one there goes on"
     )
     parser.add_argument(
         "--estimate", action="store_true", help="only print what the training would cost"
@@ -51,7 +51,7 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--task-share", type=float, metavar="S",
         help="without prompts: share of texts in which a chat model answers a task "
-        f"(default: {_TEXTS.task_share:g}, or as before if a training continues)",
+        f"(default: {_TEXTS.task_share:g}; a continued training keeps its share)",
     )  # fmt: skip
 
 
@@ -61,10 +61,10 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     )
     _add_number(group, "steps", _PLAN.steps, "steps of the training")
     _add_number(group, "vocabulary", _PLAN.vocabulary, "tokens that a head can propose; 0: all")
-    _add_number(group, "positions", _PLAN.positions, "candidates in a row that the loss covers")
-    _add_number(group, "layers", _PLAN.layers, "layers of a small model")
+    _add_number(group, "positions", _PLAN.positions, "successive candidates that the loss covers")
+    _add_number(group, "layers", _PLAN.layers, "layers of the draft, if it is a small model")
     _add_number(group, "batch", _PLAN.batch, "texts in a step")
-    _add_number(group, "length", _PLAN.length, "tokens of each text in a step")
+    _add_number(group, "length", _PLAN.length, "tokens taken from each text of a step")
     _add_number(group, "seed", _PLAN.seed, "the same seed gives the same draft")
     group.add_argument(
         "--rate", type=float, default=_PLAN.rate, metavar="R",

@@ -151,7 +151,7 @@ def _given(options: argparse.Namespace) -> StepCosts | None:
         return None
     if options.c is None or (options.v is None) == (options.verify_costs is None):
         raise ConfigError(
-            "Costs need both a draft step and verification.",
+            "Costs need both: those of a draft step and those of verification.",
             remedy="Give --c, and either --v or --verify-costs.",
         )
     if options.v is not None:
@@ -278,8 +278,8 @@ def _basis(answer: Answer, *, given: bool) -> str:
     star = f" ★: the best at temperature {answer.temperature:g}." if _has_map(answer) else ""
     return (
         f"Speedup over the target alone, expected along {texts} text{'s' * (texts != 1)} that the "
-        f"target wrote at each temperature, with {costs}.{star} 95 % intervals cover the "
-        f"texts{'' if given else ' and the costs'}.{runs}"
+        f"target wrote at each temperature, with {costs}.{star} The 95 % intervals cover the "
+        f"variation over texts{'' if given else ' and the errors of the step costs'}.{runs}"
     )
 
 
@@ -301,7 +301,7 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
 
 
 def _has_map(answer: Answer) -> bool:
-    """Return whether the speedups are certain enough for a map, as on the page."""
+    """Return whether the best speedup is certain enough to show a map; the page asks the same."""
     return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 

@@ -325,7 +325,7 @@ def _choice_of(trace: Trace) -> RunChoice:
 
 
 def _forecast_key(choice: RunChoice) -> tuple[object, ...]:
-    """Return everything that acceptance depends on; runs with equal keys share a forecast."""
+    """Return all that acceptance depends on; a forecast serves every choice with the same key."""
     config = choice.config
     method = (config.rule, config.epsilon, config.residual, config.draft_until)
     shape = (config.shape[:1], config.dynamic_tree)

@@ -76,7 +76,7 @@ def head_item(trace: Trace) -> JsonObject | None:
 
 
 def _tokens(trace: Trace) -> list[str]:
-    """Return the text of each token, decoded on its own."""
+    """Return each token's own text; bytes that form no character are shown as their codes."""
     prompt = zip(trace.prompt.token_ids, trace.prompt.token_texts, strict=True)
     emitted = ((token.token_id, token.text) for _, token in emitted_tokens(trace.rounds))
     return [alone(token_id, text, trace.pieces) for token_id, text in (*prompt, *emitted)]

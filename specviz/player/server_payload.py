@@ -164,7 +164,7 @@ def _not_reported(info: ServerInfo) -> str:
 def _lanes(trace: ServerTrace) -> JsonObject | None:
     """Return both lanes; None if the target alone was not timed.
 
-    The tokens of the target alone have no individual times, so each takes their mean time. Both
+    The tokens of the target alone were not timed one by one, so each gets the mean time. Both
     clocks start at the first token.
     """
     pace, tokens = pace_alone(trace.baseline), trace.reported_tokens

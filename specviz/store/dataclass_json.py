@@ -1,7 +1,8 @@
 """Build any frozen dataclass from JSON, checked against its type hints.
 
 For a dataclass, ``msgspec`` ignores unknown fields and cannot check limits. So a value is first
-converted to a ``msgspec.Struct`` with the same fields, which checks both.
+converted to a ``msgspec.Struct`` with the same fields, which refuses unknown fields and checks the
+limits.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
 @functools.cache
 def _struct_of(kind: type[Any]) -> type[Struct]:
     """Return a Struct type that has the fields of a dataclass and checks their values."""
-    plain = typing.get_origin(kind) or kind  # without the arguments of a generic dataclass
+    plain = (
+        typing.get_origin(kind) or kind
+    )  # the dataclass itself, if ``kind`` is Generic[Argument]
     given = dict(zip(getattr(plain, "__parameters__", ()), typing.get_args(kind), strict=True))
     hints = {name: given.get(hint, hint) for name, hint in typing.get_type_hints(plain).items()}
     limits = LIMITS.get(plain, {})
@@ -92,7 +95,7 @@ def _struct_of(kind: type[Any]) -> type[Struct]:
             except ConfigError as error:
                 problem = error.culprit.rstrip(".")
         if problem is not None:
-            raise ValueError(problem)  # msgspec adds the place
+            raise ValueError(problem)  # msgspec adds the path of the field
 
     properties = {name: each for name, each in vars(plain).items() if isinstance(each, property)}
     return msgspec.defstruct(

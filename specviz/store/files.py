@@ -30,7 +30,7 @@ def fields_of(value: Any) -> dict[str, object]:
 def to_json(
     record: Mapping[str, Any], parts: Callable[[Any], dict[str, object]] = fields_of
 ) -> str:
-    """Return the record as one line of JSON; ``parts`` returns the fields of a dataclass."""
+    """Return the record as one line of JSON; ``parts`` converts each dataclass to a dictionary."""
     return json.dumps(record, allow_nan=False, separators=(",", ":"), default=parts) + "\n"
 
 
@@ -71,7 +71,7 @@ def parsed(text: str, source: str) -> object:
         raise damaged(source, "it is nested too deeply") from None
     except msgspec.ValidationError:
         raise damaged(source, "a number is out of range") from None
-    except ValueError as error:  # also text that is not Unicode
+    except ValueError as error:  # also raised for text that is not Unicode
         problem = str(error).removeprefix("JSON is malformed: ")
         if text.lstrip().startswith("{") and _ends_early(problem, text):
             raise damaged(source, "it is cut off") from None

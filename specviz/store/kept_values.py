@@ -62,7 +62,7 @@ def kept_values(kind: str, value_type: type[T]) -> dict[str, T]:
 
 
 def forget_values(kind: str) -> None:
-    """Delete all values of a kind; a ``change_value`` in progress is finished first.
+    """Delete all values of a kind, after any ``change_value`` in progress has finished.
 
     Raises:
         StoreError: A file cannot be deleted.
@@ -94,7 +94,7 @@ def change_value(kind: str, key: str, value_type: type[T], change: Callable[[T |
     try:
         path = _value_path(kind, key).with_suffix(".lock")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path):  # the system releases it even if this process crashes
+        with FileLock(path):  # released by the system even if this process crashes
             return save_value(kind, key, change(load_value(kind, key, value_type)))
     except (OSError, RuntimeError):
         return False

@@ -57,9 +57,9 @@ class Library:
     def add(self, run: NewRun) -> str:
         """Add a run and return its id; the run is then durable.
 
-        If the id exists already, the stored trace stays; the name, comparison, job and memory given
-        here replace the stored ones. So a run can be added alone and as part of a comparison, in
-        either order.
+        If the id exists already, the stored trace stays, and a name, comparison, job or memory that
+        is given here replaces the stored one. So a run can be added alone and as part of a
+        comparison, in either order.
         """
         return self.add_together([run])[0]
 
@@ -348,7 +348,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the text to search in, case-folded here because SQLite folds only ASCII."""
+    """Update the searchable text of the runs. It is case-folded here: SQLite folds only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

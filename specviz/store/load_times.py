@@ -20,8 +20,8 @@ from specviz.store.kept_values import change_value, load_value
 
 _KIND = "load-times"
 _MOST_LOADS = 40  # loads stored under one key; the oldest are dropped
-_MOST_USED = 5  # latest loads of one size that an estimate uses
-_LARGEST_RATIO = 2.0  # of the bytes of the pair and of an earlier load that is used
+_MOST_USED = 5  # an estimate uses at most this many loads, the latest
+_LARGEST_RATIO = 2.0  # larger / smaller pair in bytes, for an earlier load to count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class _Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loads:
-    """The loads of one kind, the newest last."""
+    """The loads stored under one key, the newest last."""
 
     loads: tuple[_Load, ...] = ()
 
@@ -78,8 +78,9 @@ def expected_load(spec: PairSpec, headers: Headers) -> ExpectedLoad | None:
 
     A similar pair has the same formats, families, types of weights and options, and its size
     differs by at most a factor of ``_LARGEST_RATIO``. Part of the time is proportional to the bytes
-    and part is constant, in unknown shares: the range covers everything from fully proportional to
-    fully constant. Only the latest loads of the nearest size count.
+    and part is constant, but the shares are unknown. So one end of the range assumes that all of it
+    is proportional, the other that all is constant. Only the latest loads of the nearest size are
+    used.
     """
     models = _facts_of(spec, headers)
     known = load_value(_KIND, _key(spec, models), _Loads) if models else None

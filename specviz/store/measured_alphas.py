@@ -9,7 +9,7 @@ from specviz.errors import StoreError
 from specviz.store.library import Library
 from specviz.store.rows import Query
 
-_JOINED = " + "  # between the names of target and draft
+_JOINED = " + "  # separates target and draft in a pair's name
 
 
 def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:

@@ -39,7 +39,7 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
 
 
 def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
-    """Return one slice with the whole rounds; empty if there is none or a lane has no times."""
+    """Return one slice over all whole rounds; no slice without such rounds or a lane's times."""
     last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
     tokens = sum(len(entry.emitted) for entry in rounds[:last])
     passes = {

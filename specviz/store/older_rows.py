@@ -1,9 +1,9 @@
 """Compute the observed α of rows that an older schema wrote, from the traces of these rows.
 
-Parsing a trace takes far longer than counting its verdicts, and a library may hold thousands of
-traces. So the verdicts are counted in the JSON text. A checksum proves that the text is unchanged
-since ``trace_to_json`` wrote it. The text of a token cannot be mistaken for a verdict, because JSON
-escapes quotation marks.
+A library may hold thousands of traces, and parsing a trace takes long. So the verdicts are counted
+in the JSON text, without parsing it. This is safe: a checksum proves that the text is unchanged
+since ``trace_to_json`` wrote it, and the text of a token cannot be mistaken for a verdict, because
+JSON escapes quotation marks.
 """
 
 from __future__ import annotations

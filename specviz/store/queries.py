@@ -18,7 +18,7 @@ _SUMMARY = tuple(each.name for each in fields(RunSummary))
 _TAGS = "(SELECT json_group_array(tag) FROM tags WHERE tags.run = runs.run)"
 COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repeat",
            "memory_bytes", "trace_bytes")  # fmt: skip
-# Columns are listed here so that no text from a caller becomes SQL.
+# A caller names one of these keys, so no text from a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
     "name": "name COLLATE NOCASE",
@@ -54,7 +54,7 @@ def where_clause(query: Query) -> Condition:
 
 
 def select_runs(condition: str, query: Query) -> str:
-    """Return the SELECT; unknown values sort last in either direction, and ties by newest run."""
+    """Return the SELECT. Unknown values come last in either direction; among ties, newest first."""
     key, direction = _SORTED[query.sort], "DESC" if query.descending else "ASC"
     limit = -1 if query.limit is None else min(query.limit, _LARGEST)
     offset = min(query.offset, _LARGEST)

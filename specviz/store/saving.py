@@ -15,7 +15,7 @@ from specviz.record.trace import Trace
 from specviz.store import Library, NewRun, RunSummary
 
 _HEAD = 400  # searchable characters of the prompt and of the text
-_ROUNDS = 60  # first rounds whose accepted candidates are shown in lists
+_ROUNDS = 60  # lists show the accepted candidates of this many first rounds
 _LABEL = 200  # characters of a name in a list; a trace from elsewhere may have a longer name
 
 

@@ -160,10 +160,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Raise StoreError for a newer schema, before a connection could checkpoint the log.
+    """Raise StoreError if the write-ahead log has a newer schema.
 
-    Only SQLite may read the file. Closing any other descriptor would drop all POSIX locks of this
-    process on the file, including the locks of open connections.
+    An ordinary connection could write such a log into the file before the schema is checked. The
+    file is read only through SQLite: closing any other descriptor of it would drop all POSIX locks
+    of this process on the file, including those of open connections.
     """
     if not path.exists():
         return
@@ -178,7 +179,7 @@ def _check_file(path: Path) -> None:
 
 
 def _version_in_log(path: Path) -> int:
-    """Read the version on a read-only connection, as the write-ahead log may have a newer one."""
+    """Return the version, including that in the log, through a read-only connection."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:
@@ -214,7 +215,7 @@ def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> Non
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; retry, because SQLite does not wait if two processes create the file."""
+    """Switch to WAL; retry while another process does the same, as SQLite does not wait for it."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -82,7 +82,7 @@ _ADDED: dict[type, dict[str, int]] = {
     },
     Extra: {"noise": _METHODS, "outside": _HEADS},
 }
-# Fields that are not written if they have their default value.
+# Fields that are left out of the JSON if they have their default value.
 _OPTIONAL = (
     "pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied", "phases",
     *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS, "head", "outside", "others",

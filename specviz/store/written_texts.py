@@ -10,7 +10,7 @@ from specviz.store.packing import unpacked
 
 
 def text_by(target_sha256: str, body: bytes) -> list[int]:
-    """Return the prompt and output tokens; empty if the target differs or the trace is damaged."""
+    """Return the prompt and output tokens; empty for another target or a damaged trace."""
     try:
         trace: Any = json.loads(unpacked(body))
         if trace["pair"]["target"]["weights_sha256"] != target_sha256:

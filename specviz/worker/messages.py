@@ -42,7 +42,7 @@ class RunRequest(PairRequest):
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The kind of prompt, or None; if it is given, the worker predicts no speedups.
+        kind: The kind of prompt, or None. The worker predicts speedups only if it is None.
         detects_chat: Whether to use the target's chat template if it has one.
     """
 
@@ -88,7 +88,7 @@ class UnloadRequest(Request):
 
 
 class EndCalibrationRequest(Request):
-    """Stop the repeated measurement of step costs; stored step costs stay valid."""
+    """End a repeated measurement of step costs; the stored step costs stay valid."""
 
 
 # Signals
@@ -122,8 +122,9 @@ class PairLoading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReady:
-    """A pair is loaded. ``parts``: how long each part of loading took; empty if loaded before.
+    """A pair is loaded.
 
+    ``parts``: how long each part of loading took; empty if the pair was already loaded.
     ``notices``: what loading changed, such as quantised weights.
     """
 
@@ -147,7 +148,7 @@ class Doing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrating:
-    """Whether step costs are still being measured again at a user's request."""
+    """Whether a new measurement of step costs, requested by the user, is in progress."""
 
     going: bool
 
@@ -179,7 +180,7 @@ class RunRound(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimed(RunEvent):
-    """The baseline measured so far; sent after all rounds, once per update until ``over``."""
+    """The baseline measured so far; sent several times after the last round, until ``over``."""
 
     baseline: Baseline
     text: str
