@@ -188,6 +188,7 @@ def test_the_first_view_is_where_the_page_will_be(
     )
     page.goto(server.url)
     page.wait_for_selector(STAGE, state="detached")
+    page.wait_for_selector("#root [data-testid=text-pane]")
     at_rest(page)
     places = page.evaluate("window.specvizPlaces")
     assert set(places) == {"player", "text-pane"}

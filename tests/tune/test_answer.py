@@ -356,7 +356,7 @@ def test_rejects_an_invalid_question(changes: dict[str, Any], culprit: str) -> N
 @pytest.mark.parametrize(
     ("typed", "culprit"),
     [
-        ("rule=over-accept,epsilon=0.1", "rule=over-accept changes"),
+        ("rule=over-accept,epsilon=0.1", "rule=over-accept writes"),
         ("stop=END", "without forks and stop strings"),
         ("forks=1:1:5=0.5", "without forks and stop strings"),
         ("gamma=8", "its own gamma"),
