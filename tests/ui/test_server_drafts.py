@@ -111,6 +111,6 @@ def test_reports_a_draft_with_another_tokenizer(
 def test_an_engine_without_logprobs_scores_nothing() -> None:
     with replayed("llamacpp", "short") as engine:
         app = page_of(server=engine.address)
-        assert "which this engine does not report" in texts(app)
+        assert "This engine does not report them" in texts(app)
         data = ask(app)
         assert data["run"]["engine"]["name"].startswith("llama.cpp")
