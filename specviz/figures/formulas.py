@@ -115,8 +115,8 @@ def _forecast_interval(made: Forecast) -> list[str]:
         return []
     if is_too_wide(made.low, made.high):
         return [UNCERTAIN]
-    parts = f"{PERCENT.shown(made.from_text)} of the variance from the text, the rest from costs"
-    return [f"{RATIO.span(made.low, made.high)} ({parts} and timing)"]
+    parts = f"{PERCENT.shown(made.from_text)} of the variance comes from the text, the rest from"
+    return [f"{RATIO.span(made.low, made.high)} ({parts} costs and timing)"]
 
 
 def lossy_odds(m: Metrics) -> str:

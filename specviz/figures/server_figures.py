@@ -135,8 +135,8 @@ def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Return the whole rounds of an answer.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens. If an engine reports only totals, they count only the tokens that remain of a cut round,
-    so a cut last round would look whole.
+    tokens. The totals of an engine count a round that was cut short by its remaining tokens alone,
+    so a last round that was cut would look whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(

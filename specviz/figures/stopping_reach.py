@@ -165,7 +165,7 @@ def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_Price
 def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
-            "One run does not draft chains of γ candidates, each with a verdict of its own.",
+            "One of the runs does not draft chains whose candidates are judged one by one.",
             remedy="Run with draft_until=count and a large γ.",
         )
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]

@@ -138,7 +138,7 @@ class _Emitter:
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
-        """Return the initial total, which subtracts the offset of all codes."""
+        """Return the initial total: minus what the offset of the codes will add to the sum."""
         builder, packed = self._builder, self._packed
         if not packed.offset:
             return ir.Constant(_INTS, [0] * LANES)

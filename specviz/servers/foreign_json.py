@@ -64,10 +64,10 @@ class KeyRemover:
                 return value
 
     def from_rounds(self, rounds: Sequence[ServerRound], *, over: bool) -> tuple[ServerRound, ...]:
-        """Return the rounds without the key, even if the key is split over several rounds.
+        """Remove the key from the texts of the rounds, also where several rounds have parts of it.
 
-        Unless the answer is over, the last rounds are left out if they may contain the beginning
-        of the key.
+        While the answer still grows, the last rounds are held back if they may contain the
+        beginning of the key.
         """
         if not self._long or not rounds:
             return tuple(rounds)

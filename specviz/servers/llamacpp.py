@@ -133,7 +133,7 @@ class CountedReading:
         return self.rounds[before:]
 
     def _check(self, event: Event) -> None:
-        """Update the totals; raise ServerError if an answer cannot have these totals."""
+        """Update the totals; raise ServerError if they are impossible (accepted > drafted)."""
         timings, account = event.get("timings"), self.account
         account.add_event()
         account.add(0, _text(event))

@@ -168,7 +168,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """Return each token's mass after ``steps`` drafts; none reaches 0 before the last draft."""
+    """Return each token's mass after ``steps`` drafts, if none reaches 0 before the last one."""
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
     moves = (steps > 0.0) & (share > 0.0)

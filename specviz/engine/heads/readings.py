@@ -38,7 +38,7 @@ class Reading:
 
 
 def readings(head: Head, layers: int) -> list[Reading]:
-    """Return the head as its files state it, then all variants that its weights allow.
+    """Return the head with the settings of its files, then with all others that its weights allow.
 
     Args:
         layers: The target's number of layers.

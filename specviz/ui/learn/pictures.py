@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """A row of the picture of step "memory": tokens, and the passes of the target for them.
+    """A row of the picture in the lesson's step "memory": tokens, and the target passes for them.
 
     In each pass, the target reads all of its weights.
     """

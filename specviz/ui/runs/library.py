@@ -79,8 +79,8 @@ def _show_runs(library: Library, query: Query) -> None:
 def _show_none_found(hidden: int) -> None:
     if hidden:
         st.info(
-            f"Only runs of comparisons match ({hidden:,}). To list them, turn on Runs of "
-            "comparisons. To see the results of the comparisons, open Kept on Compare."
+            f"Only runs of comparisons match ({hidden:,}). To list them, turn on **Runs of "
+            "comparisons**. To see their results, open **Kept** on the Compare page."
         )
     else:
         st.info("No run matches the search and the filters. Remove a word or a filter.")

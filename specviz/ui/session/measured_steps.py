@@ -12,9 +12,9 @@ from specviz.ui.session.machine_models import ITEMSIZES
 
 
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
-    """Return the seconds of a step by role and body, from the newest run with this body.
+    """Return the seconds of a step for each role and body, from the newest run with that body.
 
-    Only runs of the models that ``room`` describes, with weights of the same type, are used.
+    Only runs of the models that ``room`` describes, with its types of weights, are used.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}

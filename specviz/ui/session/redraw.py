@@ -29,7 +29,7 @@ def redraw_while_busy(
         look: Reads the state again.
         busy: Returns whether the state is busy, or why it is (empty if not). When the result
             changes, the whole page reruns. The first drawing, by the script itself, never causes a
-            rerun: a click that the script has not reached yet would be lost.
+            rerun, because a rerun would lose a click that the script has not handled yet.
         draw: Draws a state.
         seconds: Time between two redraws.
     """

@@ -69,7 +69,9 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     found = [estimate(replace(plan, kind=kind), room, measured_arithmetic()) for kind in KINDS]
     known = [each for each in found if each is not None]
     if len(known) < len(KINDS):
-        st.caption("No costs: training supports only targets of Llama's shape, such as Qwen3.")
+        st.caption(
+            "The costs are unknown: training supports only targets of Llama's shape, such as Qwen3."
+        )
         return
     names = [f"**{KIND_NAMES[k]}**" if k == plan.kind else KIND_NAMES[k] for k in KINDS]
     frame = pd.DataFrame.from_dict(

@@ -1,4 +1,4 @@
-"""The step times at the sliders' simulated sizes: those of the tab's runs, else expected ones."""
+"""The step times of the chosen simulated sizes: measured by the tab's runs, else expected."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class FirstBody:
 
     @property
     def pending(self) -> bool:
-        """Whether a default body may still become ready, so that a run started now has none."""
+        """Whether a default body may still become ready. A run that starts now has no body."""
         return self.loading or (self.offered is None and not bodies_are_chosen())
 
     @property

@@ -245,7 +245,7 @@ def _show_bytes(target: Model, batch: int) -> None:
         "weights once per batch and one KV cache per sequence.",
         "exact",
         key="misleading_bytes",
-        alt="Bytes that a target pass reads, over batch size, at four context lengths.",
+        alt="Bytes that a target pass reads, by batch size, at four context lengths.",
     )
 
 
@@ -360,7 +360,7 @@ def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
         f"With γ = {gamma} candidates per round, the formula predicts "
         f"{TOKENS.bare(expected_tokens(observed, gamma))} tokens per round with accepted / tested "
         f"as α, but {TOKENS.bare(expected_tokens(share, gamma))} with accepted / drafted as α."
-        f"{found} By the formula, an accepted / drafted of {PROBABILITY.bare(share)} corresponds "
+        f"{found} By the formula, a ratio accepted / drafted of {PROBABILITY.bare(share)} belongs "
         f"to α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and one of "
         f"{PROBABILITY.bare(drafted_share(observed, gamma))} to "
         f"α = {PROBABILITY.bare(observed)}."
