@@ -58,7 +58,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A device that is ready for calls, and its checks of all pairs that were checked before."""
+    """A device that is ready for calls, with the results of its earlier checks of pairs."""
 
     info: DeviceInfo
     checks: tuple[PairCheck, ...]

@@ -95,11 +95,13 @@ def surface(
     odds: OddsOf = odds_of,
     known: KnownRounds | None = None,
 ) -> Surface:
-    """Return a cell for every γ and temperature; leave out texts that the target cannot write.
+    """Return a cell for every γ and temperature.
+
+    Texts to whose tokens the target gives probability 0 are left out.
 
     Args:
-        known: A cache of each text's expected rounds, for the same γ and odds. Rounds of new texts
-            are added to it.
+        known: A cache of each text's expected rounds for these ``gammas`` and ``odds``. Rounds of
+            new texts are added to it.
     """
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
     by_temperature: dict[float, list[ScoredText]] = {}

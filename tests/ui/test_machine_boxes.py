@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
+from specviz.local_models.finding import Found
 from specviz.local_models.local_model import LocalModel, ModelFacts
 from specviz.record import pairs
 from specviz.record.numbers import SIZE
@@ -195,9 +198,15 @@ def test_a_search_that_ends_while_the_page_is_drawn_draws_it_again(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models, named = machine_models.the_machine_models(), machine_models.MachineModels.named
+    find, looked = machine_models.find_models, Event()
+
+    def find_afterwards(*given: Any) -> Found:
+        assert looked.wait(60)
+        return find(*given)
 
     def search_ends_after(self: machine_models.MachineModels, name: str) -> LocalModel | None:
         found = named(self, name)
+        looked.set()
         while models.activity().searching:
             time.sleep(0.01)
         return found
@@ -211,6 +220,7 @@ def test_a_search_that_ends_while_the_page_is_drawn_draws_it_again(
         st.write("found" if chosen_models(PairSpec()) else "not found")
         show_machine_boxes(PairSpec(), lambda: None)
 
+    monkeypatch.setattr(machine_models, "find_models", find_afterwards)
     monkeypatch.setattr(machine_models.MachineModels, "named", search_ends_after)
     app = AppTest.from_function(page, default_timeout=60)
     app.query_params.update({TARGET_MODEL: "large", DRAFT_MODEL: "none"})

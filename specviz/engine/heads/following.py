@@ -169,7 +169,7 @@ def _accepted_at_once(
 
 
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
-    """Return the function of ``_accepted_at_once`` for any head; call it with ascending indices."""
+    """Do what ``_accepted_at_once`` does, with any head. Call the result with ascending indices."""
     run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
 
     def accepted_after(start: int) -> int:

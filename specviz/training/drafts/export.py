@@ -302,10 +302,10 @@ def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
 
 
 def _are_default(places: list[int]) -> bool:
-    """Return whether these are the authors' layers for a target of more than seven layers.
+    """Return whether the head reads its target's states after the layers that its authors chose.
 
-    Shorter targets are ambiguous: the layers 2, 3 and 4 may be the authors' choice for seven layers
-    or just the last three of five.
+    For targets of up to seven layers the answer is False, because the same places can have two
+    reasons: 2, 3 and 4 are the authors' choice for seven layers, and the last three of five.
     """
     layers = places[-1] + 3
     return layers > 7 and places == [2, layers // 2, layers - 3]

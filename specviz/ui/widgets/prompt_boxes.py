@@ -108,7 +108,7 @@ class PromptBoxes:
             st.session_state[self._prompt] = _preset_texts()[ours]
 
     def put(self, prompt: str) -> None:
-        """Set the controls to a prompt, before they are drawn."""
+        """Fill the controls with a prompt; call this before they are drawn."""
         titles = {text: title for title, text in _preset_texts().items()}
         st.session_state[self._preset] = titles.get(prompt, _OWN)
         st.session_state[self._prompt] = prompt

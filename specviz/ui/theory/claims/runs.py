@@ -76,7 +76,7 @@ class ClaimRuns:
         return job if job is not None and job.going else None
 
     def started_by(self, run: RunName) -> str | None:
-        """Return the id of the card that started these runs last."""
+        """Return the id of the claim's card that most recently started these runs."""
         return self._starters.get(run)
 
     @property
