@@ -160,7 +160,10 @@ def typed_suite(text: str) -> tuple[SuiteItem, ...]:
 def typed_text(items: tuple[SuiteItem, ...]) -> str | None:
     """Return the text that ``typed_suite`` splits into these prompts; None if there is none."""
     text = "\n---\n".join(each.prompt for each in items)
-    return text if items and text.strip() and typed_suite(text) == items else None
+    try:
+        return text if typed_suite(text) == items else None
+    except ConfigError:  # such as a prompt that consists of dashes
+        return None
 
 
 def _first_words(prompt: str) -> str:

@@ -129,5 +129,7 @@ class TestTypedPrompts:
             SuiteItem(prompt="One", kind="One", before=before),
             SuiteItem(prompt=" One", kind="One"),
             SuiteItem(prompt=""),
+            SuiteItem(prompt="---"),
+            SuiteItem(prompt="One\n---\n" * (MAX_ITEMS + 1)),
         )
-        assert not any(typed_text((each,)) for each in others)
+        assert [typed_text((each,)) for each in others] == [None] * len(others)

@@ -35,7 +35,7 @@ _NO_DRAFT = "none"
 _CHOSEN = "machine models chosen"
 _REFUSED = "machine folder refused"
 _FOLDER = "model_folder"
-_SEEN = "machine models' activity"  # when the script first read the models
+_SEEN = "machine models' activity"  # the first busy one since the controls were last drawn
 _MOST_SHOWN = 200  # reasons
 _TICK = 0.5  # seconds
 
@@ -71,7 +71,7 @@ def chosen_models(options: PairSpec) -> MachinePair | None:
     models.search_once()
     seen = models.activity()  # before the models, which may be found at any moment
     target = models.named(_choice(TARGET_MODEL))
-    st.session_state.setdefault(_SEEN, seen or models.activity(target))
+    st.session_state[_SEEN] = st.session_state.get(_SEEN) or seen or models.activity(target)
     if target is None:
         return None
     fits = models.drafts_for(target, options)
