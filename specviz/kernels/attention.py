@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled
-from specviz.kernels.product import product
+from specviz.kernels.dots import x_size
+from specviz.kernels.product import narrow_rows, product
 from specviz.kernels.simd import rounded, size_of, widen
 from specviz.kernels.softmax import soften
 
@@ -62,6 +63,7 @@ def _restore_path(path: Any, values: Any, begin: int) -> None:
 @compiled
 def attend(
     like: Any,
+    room: int,
     first_head: int,
     last_head: int,
     rows: int,
@@ -79,14 +81,18 @@ def attend(
 ) -> None:
     """Write the attention output of the heads that share ``keys``, for all new tokens.
 
-    ``keys``, ``values``: [position, head_width].
+    ``keys``, ``values``: [position, head_width]. ``room``: the address of this thread's room for
+    converted rows.
     """
     width = keys.shape[1]
     first = max(0, begin + 1 - window) if window else 0
     address = np.int64(keys.ctypes.data) + first * width * size_of(like)
     into, nothing, exact = np.int64(scores.ctypes.data), np.int64(0), np.int64(0)
     for head in range(first_head, last_head):
-        queries = np.int64(qkv.ctypes.data) + 4 * head * width
+        queries, stride = np.int64(qkv.ctypes.data) + 4 * head * width, qkv.shape[1]
+        if x_size(like) < 4:
+            narrow_rows(like, queries, stride, rows, width, room)
+            queries, stride = room, width
         product(
             like,
             address,
@@ -96,7 +102,7 @@ def attend(
             queries,
             rows,
             width,
-            qkv.shape[1],
+            stride,
             into,
             scores.shape[1],
             exact,

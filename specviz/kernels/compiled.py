@@ -30,12 +30,12 @@ def compiled_in_order(function: Callable[..., Any]) -> Any:
 
 
 def compiled_apart(function: Callable[..., Any]) -> Any:
-    """Compile a kernel, or a large part that several kernels call instead of inlining it.
+    """Compile a large part that several kernels call instead of inlining it.
 
-    Such a part calls only intrinsics and inlined functions, and adds in a fixed order. So its
-    results are the same in each kernel.
+    Such a part calls only intrinsics and inlined functions, and its additions stay in source order.
+    So its results are the same in each kernel, although each kernel optimises a copy of its own.
     """
-    return numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
 
 
 def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:
@@ -52,7 +52,7 @@ def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls; cache its machine code on disk where possible."""
-    dispatcher = compiled_apart(function)
+    dispatcher: Any = numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
     with _cache_folder(), suppress(RuntimeError, OSError):  # no writable place: compile each time
         dispatcher._cache = _DiskCache(function)  # as numba's own ``enable_caching`` does
     return dispatcher

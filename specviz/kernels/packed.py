@@ -4,9 +4,9 @@ Activations are quantised, too. The 32 columns of a block share a scale, so the 
 block is computed in integers and is exact. The functions for a type are compiled when a model first
 needs them. They are called by address, so that other kernels do not contain the code of all types.
 
-``quantised_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on whether
-weights are quantised. If they are not, the argument ``blocks`` is None, and these functions are
-compiled without the code for quantised weights.
+``converted_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on whether
+weights are quantised. If products read float32 rows, ``room`` is None. Otherwise it is where each
+thread converts them: to quantised blocks, or to bfloat16 (``reads_narrow_rows``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numba import types
 
 from specviz.kernels.compiled import callback, compiled, compiled_in_order, kernel
+from specviz.kernels.dots import x_size
 from specviz.kernels.packed_dots import (
     X_BYTES,
     X_FACTOR,
@@ -28,7 +29,7 @@ from specviz.kernels.packed_dots import (
     make_packed_dots,
 )
 from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT
-from specviz.kernels.product import product, share
+from specviz.kernels.product import narrow_rows, product, reads_narrow_rows, share
 from specviz.kernels.simd import at, byte_at, call, long_at, put, put_byte, put_int
 
 _PRODUCT = types.void(*[types.int64] * 10)
@@ -235,20 +236,25 @@ def read_row(table: int, row: int, width: int, out: int) -> None:
 
 
 @compiled
-def quantised_rows(blocks: Any, thread: int, x: int, rows: int, width: int, x_stride: int) -> Any:
-    """Quantise rows if the weights are quantised; return the address of the result."""
-    if blocks is None:
+def converted_rows(
+    like: Any, room: Any, thread: int, x: int, rows: int, width: int, x_stride: int
+) -> Any:
+    """Convert rows to what the products read, if it is not float32; return the place of both."""
+    if room is None:
         return np.int64(0)
-    place = np.int64(blocks[thread].ctypes.data)
-    quantise(x, x_stride, rows, width, place)
+    place = np.int64(room[thread].ctypes.data)
+    if x_size(like) < 4:
+        narrow_rows(like, x, x_stride, rows, width, place)
+    else:
+        quantise(x, x_stride, rows, width, place)
     return place
 
 
 @compiled
 def matrix_product(
     like: Any,
-    blocks: Any,
-    quantised: int,
+    room: Any,
+    converted: int,
     matrix: int,
     bias: int,
     begin: int,
@@ -261,21 +267,26 @@ def matrix_product(
     stride: int,
 ) -> None:
     """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or not."""
-    if blocks is None:
+    if room is None:
         product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
+    elif x_size(like) < 4:
+        product(
+            like, matrix, bias, begin, end, converted, rows, width, width, out, stride, np.int64(1)
+        )
     else:
-        multiply_parts(matrix, bias, begin, end, x, x_stride, quantised, rows, width, out, stride)
+        multiply_parts(matrix, bias, begin, end, x, x_stride, converted, rows, width, out, stride)
 
 
 @compiled
-def embed(like: Any, blocks: Any, table: int, token: int, x: Any, first: int, last: int) -> None:
+def embed(like: Any, room: Any, table: int, token: int, x: Any, first: int, last: int) -> None:
     """Write columns ``first`` to ``last`` of a token's row of the embedding."""
     width = x.shape[0]
-    if blocks is None:
+    if room is not None and x_size(like) == 4:
+        if first == 0:
+            read_row(table, token, width, np.int64(x.ctypes.data))
+    else:
         for i in range(first, last):
             x[i] = at(like, table, token * width + i)
-    elif first == 0:
-        read_row(table, token, width, np.int64(x.ctypes.data))
 
 
 @kernel
@@ -306,3 +317,17 @@ def read_rows(table: int, rows: Any, out: Any) -> None:
 def x_bytes(rows: int, width: int) -> int:
     """Return how many bytes quantised rows of activations take."""
     return rows * width // SHORT * X_BYTES
+
+
+def make_room(
+    number_type: str, threads: int, rows: int, width: int, *, packed: bool
+) -> np.ndarray | None:
+    """Return room for each thread to convert rows; None if products read float32 rows.
+
+    Args:
+        packed: Whether the weights are quantised.
+    """
+    if packed:
+        return np.empty((threads, x_bytes(rows, width)), np.uint8)
+    narrow = reads_narrow_rows(number_type)
+    return np.empty((threads, 2 * rows * width), np.uint8) if narrow else None

@@ -1,4 +1,4 @@
-"""Multiply few rows by a weight matrix.
+"""Multiply few rows of activations, x, by a weight matrix.
 
 Each weight is read once for up to six rows, directly from the model's memory. The terms of a sum
 are always added in the same order, so the bits of a result depend neither on the number of rows nor
@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, compiled_apart, kernel
+from specviz.kernels.dots import make_dots, multiplies_pairs, weights_at_once, x_size
 from specviz.kernels.packed_types import LANES
-from specviz.kernels.simd import at, make_dots, put, rounded, size_of
+from specviz.kernels.simd import at, put, put_stored, rounded, size_of
 
-_four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
-_two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
-_two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
-_one_by_one = make_dots(
-    1, 1, ahead=4096
-)  # a single row is read in order: a shorter prefetch distance is faster
-_LONG = 768  # width from which float32 rows are read one at a time: sequential reads are faster
+_one, _two, _three, _four, _five, _six = (make_dots(rows) for rows in range(1, 7))
+_single = make_dots(1, num_weights=1)
 
 
 @compiled_apart
@@ -41,37 +37,38 @@ def product(
 ) -> None:
     """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias.
 
-    ``weights``, ``bias``, ``x`` and ``out`` are addresses. ``rounds``: whether to round results to
-    the stored type, as transformers does. Rows of x are processed in groups of at most six, because
-    the processor has registers for six; each weight is read once per group.
+    ``weights``, ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
+    ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as transformers
+    does. Rows of x are processed in groups of at most six, because the processor has registers for
+    six; each weight is read once per group.
     """
     size = size_of(like)
     place = begin
     while place < end:
         source = weights + place * width * size
-        unrolled = 4 if rows <= 2 else 2
-        if place + unrolled > end or (rows == 1 and size == 4 and width >= _LONG):
+        unrolled = weights_at_once(rows)
+        if place + unrolled > end:
             unrolled = 1
         row = 0
         while row < rows:
             left = rows - row
             count = left // ((left + 5) // 6) if unrolled > 1 else 1
-            here = x + 4 * row * x_stride
+            here = x + x_size(like) * row * x_stride
             there = out + 4 * (row * stride + place)
             if unrolled == 1:
-                _one_by_one(like, source, here, width, x_stride, there, stride)
+                _single(like, source, here, width, x_stride, there, stride)
             elif count == 1:
-                _four_by_one(like, source, here, width, x_stride, there, stride)
+                _one(like, source, here, width, x_stride, there, stride)
             elif count == 2:
-                _four_by_two(like, source, here, width, x_stride, there, stride)
+                _two(like, source, here, width, x_stride, there, stride)
             elif count == 3:
-                _two_by_three(like, source, here, width, x_stride, there, stride)
+                _three(like, source, here, width, x_stride, there, stride)
             elif count == 4:
-                _two_by_four(like, source, here, width, x_stride, there, stride)
+                _four(like, source, here, width, x_stride, there, stride)
             elif count == 5:
-                _two_by_five(like, source, here, width, x_stride, there, stride)
+                _five(like, source, here, width, x_stride, there, stride)
             else:
-                _two_by_six(like, source, here, width, x_stride, there, stride)
+                _six(like, source, here, width, x_stride, there, stride)
             row += count
         place += unrolled
     if bias or (rounds and size < 4):
@@ -82,6 +79,20 @@ def product(
                 if bias:
                     value += at(like, bias, place)
                 put(line, place, rounded(like, value))
+
+
+def reads_narrow_rows(number_type: str) -> bool:
+    """Return whether products with weights of this dtype read x in the same dtype."""
+    return number_type == "bfloat16" and multiplies_pairs()
+
+
+@compiled
+def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: int) -> None:
+    """Write float32 rows to adjacent rows of the stored type."""
+    for row in range(rows):
+        for i in range(width):
+            value = at(np.float32(0.0), x, row * x_stride + i)
+            put_stored(like, out, row * width + i, value)
 
 
 @compiled
@@ -106,5 +117,9 @@ def multiply(
     begin, end = share(out.shape[1], thread, threads)
     source = np.int64(x.ctypes.data)
     rows, width = x.shape
+    if x_size(like) < 4:
+        narrow = np.empty((rows, width), np.uint16)
+        narrow_rows(like, source, width, rows, width, np.int64(narrow.ctypes.data))
+        source = np.int64(narrow.ctypes.data)
     into, stride = np.int64(out.ctypes.data), out.shape[1]
     product(like, weights, bias, begin, end, source, rows, width, width, into, stride, np.int64(1))

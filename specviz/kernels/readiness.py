@@ -10,7 +10,13 @@ import numpy as np
 from specviz.kernels.ahead import wait_for_compilation
 from specviz.kernels.arrays import STORED_ONES, scratch
 from specviz.kernels.kept_code import mark_complete
-from specviz.kernels.packed import multiply_packed, product_function, row_function, x_bytes
+from specviz.kernels.packed import (
+    make_room,
+    multiply_packed,
+    product_function,
+    row_function,
+    x_bytes,
+)
 from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, pack
 from specviz.kernels.product import multiply
 from specviz.kernels.simd import has_half
@@ -31,9 +37,8 @@ def ready(number_type: str) -> bool:
     if number_type == "float16" and not has_half():
         return False
     try:
-        one = STORED_ONES[number_type]
-        _check_multiply(one)
-        _check_step(one)
+        _check_multiply(STORED_ONES[number_type])
+        _check_step(number_type)
     except Exception:  # a compiler may raise anything on an untested machine
         return False
     if not survey_ready():
@@ -84,7 +89,8 @@ def _check_packed() -> None:
         raise ArithmeticError("The product with quantised weights returned a wrong result.")
 
 
-def _check_step(one: Any) -> None:
+def _check_step(number_type: str) -> None:
+    one = STORED_ONES[number_type]
     weight, caches = np.full((4, 4), one), np.full((1, 1, 4, 4), one)
     logits = scratch(1, 4)
     step(
@@ -113,7 +119,7 @@ def _check_step(one: Any) -> None:
         logits,
         np.full(1, -1),
         scratch(1, 4),
-        None,
+        make_room(number_type, 1, MOST_ROWS, 8, packed=False),
     )
     if not (logits == 4.0).all():
         raise ArithmeticError("The step kernel returned a wrong result.")

@@ -1,7 +1,7 @@
 """Operations that kernels need and numba does not offer, as LLVM intrinsics.
 
-Weights are float32, bfloat16 (stored as uint16) or float16 (stored as int16); all arithmetic is
-float32. ``like`` is any value of the stored type; it selects the type. An address is an int64.
+Weights are float32, bfloat16 (stored as uint16) or float16 (stored as int16). ``like`` is any value
+of the stored type; it selects the type. An address is an int64.
 """
 
 from __future__ import annotations
@@ -17,12 +17,8 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 
 intrinsic: Any = numba.extending.intrinsic  # callers leave out ``typing``
-_LANES = 8
-_AHEAD = 16_384  # minimum prefetch distance in bytes
-_SECOND_CACHE = 2  # locality hint of llvm.prefetch: second-level cache
 _FLOAT, _HALF = ir.FloatType(), ir.HalfType()
 _I16, _I32 = ir.IntType(16), ir.IntType(32)
-_FLOATS = ir.VectorType(_FLOAT, _LANES)
 _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _MAX_SPINS = 2000  # polls of a barrier before the thread yields the processor
 
@@ -40,11 +36,11 @@ def has_half() -> bool:
     return not x86 or "f16c" in processor_features()
 
 
-def _stored(kind: Any) -> Any:
+def stored_type(kind: Any) -> Any:
     return _FLOAT if kind == types.float32 else _I16
 
 
-def _size(kind: Any) -> int:
+def stored_size(kind: Any) -> int:
     return 4 if kind == types.float32 else 2
 
 
@@ -128,8 +124,8 @@ def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
     """Return the stored value ``address[index]`` as float32."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[1], ir.PointerType(_stored(like)))
-        value = builder.load(builder.gep(first, [args[2]]), align=_size(like))
+        first = builder.inttoptr(args[1], ir.PointerType(stored_type(like)))
+        value = builder.load(builder.gep(first, [args[2]]), align=stored_size(like))
         return widened(builder, value, like)
 
     return types.float32(like, types.int64, types.int64), make
@@ -145,6 +141,19 @@ def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float32), make
+
+
+@intrinsic
+def put_stored(typing: Any, like: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store a float32 at ``address[index]`` as the stored type, rounded to nearest."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[1], ir.PointerType(stored_type(like)))
+        stored = _narrowed(builder, args[3], like)
+        builder.store(stored, builder.gep(first, [args[2]]), align=stored_size(like))
+        return context.get_dummy_value()
+
+    return types.void(like, types.int64, types.int64, types.float32), make
 
 
 @intrinsic
@@ -213,7 +222,7 @@ def size_of(typing: Any, like: Any) -> Any:
     """Return the size of a stored value in bytes."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.IntType(64)(_size(like))
+        return ir.IntType(64)(stored_size(like))
 
     return types.int64(like), make
 
@@ -261,124 +270,3 @@ def barrier(typing: Any, counter: Any, awaited: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), make
-
-
-def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
-    """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
-
-    Every dot product has an eight-lane accumulator of its own, so a result's bits do not depend on
-    how many products are computed together. The kernel prefetches later matrix rows into the
-    second-level cache. The first-level cache can wait for too few lines at a time to keep the
-    memory busy.
-    """
-
-    @intrinsic
-    def dots(
-        typing: Any,
-        like: Any,
-        weights: Any,
-        x: Any,
-        width: Any,
-        x_stride: Any,
-        out: Any,
-        out_stride: Any,
-    ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count floats."""
-
-        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])
-            return context.get_dummy_value()
-
-        return types.void(like, *[types.int64] * 6), make
-
-    return dots
-
-
-def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, args: Any) -> None:
-    weights, x, width, x_stride, out, out_stride = args
-    cells = [(w, row) for row in range(shape[1]) for w in range(shape[0])]
-    long, size, stored = width.type, _size(kind), _stored(kind)
-
-    def pointer(address: Any, offset: Any, bytes_each: int, element: Any) -> Any:
-        moved = builder.add(address, builder.mul(offset, long(bytes_each)))
-        return builder.inttoptr(moved, ir.PointerType(element))
-
-    weight_rows = [
-        pointer(weights, builder.mul(width, long(w)), size, stored) for w in range(shape[0])
-    ]
-    x_rows = [pointer(x, builder.mul(x_stride, long(row)), 4, _FLOAT) for row in range(shape[1])]
-    nothing = ir.Constant(_FLOATS, [0.0] * _LANES)
-    sums = {place: cgutils.alloca_once_value(builder, nothing) for place in cells}
-    for place in cells:
-        builder.store(nothing, sums[place])
-    multiply_add = _multiply_add(builder, _FLOATS, f"v{_LANES}f32")
-    fetch = _fetch(builder)
-    group = builder.mul(width, long(shape[0]))
-    groups_ahead = builder.add(builder.udiv(long(distance // size), group), long(1))
-    ahead = builder.mul(group, groups_ahead)
-    groups = builder.udiv(width, long(_LANES))
-    with cgutils.for_range(builder, groups) as loop:
-        first = builder.mul(loop.index, long(_LANES))
-        weights_read = []
-        for row in weight_rows:
-            here = builder.gep(row, [first])
-            fetch(builder.gep(here, [ahead]))
-            vector = builder.bitcast(here, ir.PointerType(ir.VectorType(stored, _LANES)))
-            weights_read.append(widened(builder, builder.load(vector, align=size), kind, _LANES))
-        for row in range(shape[1]):
-            here = builder.bitcast(builder.gep(x_rows[row], [first]), ir.PointerType(_FLOATS))
-            values = builder.load(here, align=4)
-            for w in range(shape[0]):
-                total = sums[w, row]
-                builder.store(multiply_add(weights_read[w], values, builder.load(total)), total)
-    left = {place: cgutils.alloca_once(builder, _FLOAT) for place in cells}
-    for place in cells:
-        builder.store(_lane_sum(builder, builder.load(sums[place])), left[place])
-    multiply_add = _multiply_add(builder, _FLOAT, "f32")
-    done = builder.mul(groups, long(_LANES))
-    with cgutils.for_range(builder, builder.sub(width, done)) as loop:
-        index = builder.add(done, loop.index)
-        for w, row in cells:
-            weight = builder.load(builder.gep(weight_rows[w], [index]), align=size)
-            value = builder.load(builder.gep(x_rows[row], [index]), align=4)
-            total = left[w, row]
-            wide = widened(builder, weight, kind)
-            builder.store(multiply_add(wide, value, builder.load(total)), total)
-    for w, row in cells:
-        place = builder.add(builder.mul(out_stride, long(row)), long(w))
-        builder.store(builder.load(left[w, row]), pointer(out, place, 4, _FLOAT), align=4)
-
-
-def _multiply_add(builder: Any, kind: Any, suffix: str) -> Any:
-    """Return a function that emits a multiply-add, fused where the processor supports it."""
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.{suffix}"
-    )
-    return lambda *values: builder.call(function, values)
-
-
-def _fetch(builder: Any) -> Any:
-    byte = ir.PointerType(ir.IntType(8))
-    function = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]),
-        "llvm.prefetch.p0",
-    )
-    return lambda place: builder.call(
-        function, [builder.bitcast(place, byte), _I32(0), _I32(_SECOND_CACHE), _I32(1)]
-    )
-
-
-def _lane_sum(builder: Any, vector: Any) -> Any:
-    """Emit the sum of a vector's lanes; repeatedly add the upper half to the lower half."""
-    lanes = _LANES
-    while lanes > 1:
-        lanes //= 2
-        halves = [
-            builder.shuffle_vector(
-                vector, vector, ir.Constant(ir.VectorType(_I32, lanes), list(range(at, at + lanes)))
-            )
-            for at in (0, lanes)
-        ]
-        vector = builder.fadd(*halves)
-    return builder.extract_element(vector, _I32(0))

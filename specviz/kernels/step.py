@@ -20,7 +20,7 @@ import numpy as np
 
 from specviz.kernels.attention import attend
 from specviz.kernels.compiled import compiled, kernel
-from specviz.kernels.packed import embed, matrix_product, quantised_rows
+from specviz.kernels.packed import converted_rows, embed, matrix_product
 from specviz.kernels.product import share
 from specviz.kernels.simd import at, barrier, narrow, rounded
 from specviz.kernels.softmax import exp
@@ -135,7 +135,7 @@ def step(
     logits: Any,  # float32 [num_logits, vocabulary]
     places: Any,  # int64: layers before which hidden states are kept; -1: after the norm
     hidden: Any,  # float32 [num_hidden, width * len(places)]
-    blocks: Any,  # uint8 [threads, byte]: room for quantised activations; None for plain weights
+    room: Any,  # uint8 [threads, byte]: for converted activations; None if products read float32
 ) -> None:
     """Feed a chain of tokens or append tree nodes.
 
@@ -158,7 +158,7 @@ def step(
     first_unit, last_unit = share(feed_forward, thread, threads)
     first_group, last_group = key_heads * thread // threads, key_heads * (thread + 1) // threads
     for row in range(rows):
-        embed(like, blocks, outer[0], token_ids[row], x[row], first_column, last_column)
+        embed(like, room, outer[0], token_ids[row], x[row], first_column, last_column)
     barrier(counter, arrivals)
     kept = hidden.shape[0]
     for layer in range(layers.shape[0]):
@@ -166,11 +166,11 @@ def step(
         entry = layers[layer]
         for row in range(rows):
             _norm(like, x[row], entry[_ATTENTION_NORM], eps[0], own[row])
-        quantised = quantised_rows(blocks, thread, own_place, rows, width, width)
+        converted = converted_rows(like, room, thread, own_place, rows, width, width)
         matrix_product(
             like,
-            blocks,
-            quantised,
+            room,
+            converted,
             entry[_QKV],
             entry[_QKV_BIAS],
             first_joined,
@@ -204,6 +204,7 @@ def step(
                     )
             attend(
                 like,
+                converted,
                 group * shared,
                 (group + 1) * shared,
                 rows,
@@ -221,11 +222,13 @@ def step(
             )
         arrivals += threads
         barrier(counter, arrivals)
-        quantised = quantised_rows(blocks, thread, attended_place, rows, query_width, query_width)
+        converted = converted_rows(
+            like, room, thread, attended_place, rows, query_width, query_width
+        )
         matrix_product(
             like,
-            blocks,
-            quantised,
+            room,
+            converted,
             entry[_OUTPUT],
             entry[_OUTPUT_BIAS],
             first_column,
@@ -242,12 +245,12 @@ def step(
         barrier(counter, arrivals)
         for row in range(rows):
             _norm(like, x[row], entry[_FEED_FORWARD_NORM], eps[0], own[row])
-        quantised = quantised_rows(blocks, thread, own_place, rows, width, width)
+        converted = converted_rows(like, room, thread, own_place, rows, width, width)
         for half in range(0, 2 * feed_forward, feed_forward):
             matrix_product(
                 like,
-                blocks,
-                quantised,
+                room,
+                converted,
                 entry[_GATE_UP],
                 entry[_GATE_UP_BIAS],
                 half + first_unit,
@@ -266,13 +269,13 @@ def step(
                 inner[row, i] = rounded(like, gate * inner[row, feed_forward + i])
         arrivals += threads
         barrier(counter, arrivals)
-        quantised = quantised_rows(
-            blocks, thread, inner_place, rows, feed_forward, 2 * feed_forward
+        converted = converted_rows(
+            like, room, thread, inner_place, rows, feed_forward, 2 * feed_forward
         )
         matrix_product(
             like,
-            blocks,
-            quantised,
+            room,
+            converted,
             entry[_DOWN],
             entry[_DOWN_BIAS],
             first_column,
@@ -295,11 +298,11 @@ def step(
         own_place += 4 * width * (kept - logits.shape[0])
         first, last = share(logits.shape[1], thread, threads)
         into = np.int64(logits.ctypes.data)
-        quantised = quantised_rows(blocks, thread, own_place, logits.shape[0], width, width)
+        converted = converted_rows(like, room, thread, own_place, logits.shape[0], width, width)
         matrix_product(
             like,
-            blocks,
-            quantised,
+            room,
+            converted,
             outer[2],
             outer[3],
             first,

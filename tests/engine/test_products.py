@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from specviz import ROOT
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
 from specviz.engine.model.library_step import LibraryStep
@@ -14,6 +20,7 @@ from specviz.engine.model.library_weights import LibraryWeights
 from specviz.engine.model.products import ProductLayer, with_products
 from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model
+from tests.kernels.processors import masked
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 ROWS = (1, 2, 3, 4, 5, 6, 7, 13, 17, 18, 64)
@@ -51,6 +58,18 @@ def test_a_row_does_not_depend_on_other_rows(dtype: torch.dtype) -> None:
     alone = torch.cat([product(row[None]) for row in x])
     for count in range(2, MOST_ROWS + 1):
         assert torch.equal(product(x[:count]), alone[:count])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["avx2", "sse2"])
+def test_products_are_right_on_other_processors(tmp_path: Path, name: str) -> None:
+    own = "(equals_the_layer or on_other_rows) and (float32 or bfloat16)"
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", __file__, "-k", own]
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)} | masked(name)
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("threads", [2, 3])

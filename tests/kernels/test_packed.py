@@ -22,6 +22,7 @@ from tests.kernels.packed_matrices import (
     random_blocks,
     table_of,
 )
+from tests.kernels.processors import masked
 
 WIDTH = 512
 
@@ -60,14 +61,6 @@ def test_a_product_does_not_depend_on_rows_or_threads(kind: str) -> None:
     del memory
 
 
-MASKS = {
-    "avx-vnni": "+avx,+avx2,+f16c,+avx512vl,+avx512vnni",
-    "avx2": "+sse4.2,+avx,+avx2,+fma,+f16c",
-    "sse4.2": "+sse4.2",
-    "sse2": "+sse2",
-}
-
-
 def digests(folder: Path, **settings: str) -> tuple[str, str]:
     """Return the digests of products and of their machine code in a new process."""
     command = [sys.executable, "-m", "tests.kernels.packed_matrices", "Q5_1", "Q6_K"]
@@ -97,8 +90,7 @@ def own_digests(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def test_other_processors_compute_the_same_products(
     tmp_path: Path, own_digests: tuple[str, str], name: str
 ) -> None:
-    masked = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": MASKS[name]}
-    products, code = digests(tmp_path, **masked)
+    products, code = digests(tmp_path, **masked(name))
     assert products == own_digests[0]
     assert code != own_digests[1]
 

@@ -16,7 +16,7 @@ import torch
 from specviz.engine.model.tensors import address, array, kernel_readable, type_name
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
-from specviz.kernels.packed import x_bytes
+from specviz.kernels.packed import make_room
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.threads import run_in_parallel
@@ -103,7 +103,7 @@ class CompiledStep:
         self._barrier = np.zeros(1, np.int64)
         self._threads = 0
         self._buffers: tuple[np.ndarray, ...] = ()
-        self._blocks: np.ndarray | None = None  # room for quantised activations
+        self._room: np.ndarray | None = None  # for converted activations
 
     def feed(
         self,
@@ -148,7 +148,7 @@ class CompiledStep:
         threads = torch.get_num_threads()
         if threads != self._threads:
             self._buffers = self._make_buffers(threads)
-            self._blocks = self._make_blocks(threads) if self._weights.packed else None
+            self._room = self._make_room(threads)
             self._threads = threads
         weights = self._weights
         logits = torch.empty(num_logits, vocabulary)
@@ -167,7 +167,7 @@ class CompiledStep:
             logits.numpy(),
             places,
             hidden.numpy(),
-            self._blocks,
+            self._room,
         )
         run_in_parallel(threads, lambda thread: step(thread, threads, *shared))
         return logits, hidden.to(self._dtype)
@@ -187,7 +187,8 @@ class CompiledStep:
             scratch(MOST_ROWS, weights.width),
         )
 
-    def _make_blocks(self, threads: int) -> np.ndarray:
+    def _make_room(self, threads: int) -> np.ndarray | None:
         weights = self._weights
         widest = max(weights.width, weights.heads * weights.head_width, weights.feed_forward)
-        return np.empty((threads, x_bytes(MOST_ROWS, widest)), np.uint8)
+        dtype = type_name(self._dtype)
+        return make_room(dtype, threads, MOST_ROWS, widest, packed=weights.packed)
