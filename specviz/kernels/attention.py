@@ -88,7 +88,6 @@ def attend(
     first = max(0, begin + 1 - window) if window else 0
     address = np.int64(keys.ctypes.data) + first * width * size_of(like)
     into, nothing, exact = np.int64(scores.ctypes.data), np.int64(0), np.int64(0)
-    streamed = np.int64(1)
     for head in range(first_head, last_head):
         queries, stride = np.int64(qkv.ctypes.data) + 4 * head * width, qkv.shape[1]
         if x_size(like) < 4:
@@ -107,7 +106,6 @@ def attend(
             into,
             scores.shape[1],
             exact,
-            streamed,
         )
         for row in range(rows):
             last = begin + depths[row] + 1

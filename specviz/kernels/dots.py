@@ -1,10 +1,9 @@
 """Dot products of adjacent matrix rows with adjacent rows of x, as LLVM intrinsics.
 
 Every dot product is summed in vector lanes of its own, so a result's bits do not depend on how many
-products are computed together. If a matrix is not in a cache, the kernels prefetch later rows into
-the second-level cache. The first-level cache can wait for too few lines at a time to keep the
-memory busy. A line is prefetched several times, because a processor drops prefetches while many are
-pending.
+products are computed together. The kernels prefetch later matrix rows into the second-level cache.
+The first-level cache can wait for too few lines at a time to keep the memory busy. A line is
+prefetched several times, because a processor drops prefetches while many are pending.
 
 A processor with AVX512-BF16 multiplies bfloat16 weights by bfloat16 rows of x, two columns in each
 lane, and adds the products in float32. On other processors, and for other weights, rows of x are
@@ -82,13 +81,13 @@ def weights_at_once(typing: Any, rows: Any) -> Any:
     return types.int64(types.int64), make
 
 
-def make_dots(num_rows: int, num_weights: int | None = None, *, streamed: bool) -> Any:
+def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = False) -> Any:
     """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
     Args:
         num_rows: How many rows of x.
         num_weights: How many matrix rows; None: ``weights_at_once``.
-        streamed: Whether to prefetch later matrix rows, because the matrix is not in a cache.
+        later: Whether the same matrix rows have just been read, so that nothing is prefetched.
     """
 
     @intrinsic
@@ -106,7 +105,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, streamed: bool) 
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)
-            _Emitter(builder, like, shape, streamed=streamed).emit(*args[1:])
+            _Emitter(builder, like, shape, fetches=not later).emit(*args[1:])
             return context.get_dummy_value()
 
         return types.void(like, *[types.int64] * 6), make
@@ -117,16 +116,16 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, streamed: bool) 
 class _Emitter:
     """Emits the code of one intrinsic."""
 
-    def __init__(self, builder: Any, kind: Any, shape: tuple[int, int], *, streamed: bool) -> None:
+    def __init__(self, builder: Any, kind: Any, shape: tuple[int, int], *, fetches: bool) -> None:
         self._builder = builder
         self._kind = kind
         self._shape = shape
-        self._streamed = streamed
+        self._fetches = fetches
         self._paired = _takes_pairs(kind)
         lanes = 16 if _has_wide_vectors() else 8
         columns = lanes * (2 if self._paired else 1)
         # A product of one or two rows waits for memory; measured, short vectors read faster.
-        short = streamed and shape[1] <= 2
+        short = fetches and shape[1] <= 2
         self._parts = columns * stored_size(kind) // _FETCH_EVERY if short else 1
         self._lanes, self._columns = lanes // self._parts, columns // self._parts
 
@@ -167,7 +166,7 @@ class _Emitter:
             for part in range(self._parts):
                 offset = _I64(part * self._columns)
                 first = builder.add(builder.mul(loop.index, all_columns), offset)
-                if self._streamed:
+                if self._fetches:
                     fetch(first)
                 add(first, part, self._load)
         done = builder.mul(groups, all_columns)

@@ -133,7 +133,7 @@ def _plain_product(
 ) -> None:
     product(
         np.float32(0.0), matrix, np.int64(0), begin, end, x, rows, width, x_stride, out,
-        out_stride, np.int64(0), np.int64(1),
+        out_stride, np.int64(0),
     )  # fmt: skip
 
 
@@ -265,19 +265,14 @@ def matrix_product(
     x_stride: int,
     out: int,
     stride: int,
-    streamed: int,
 ) -> None:
     """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or not."""
-    one = np.int64(1)
     if room is None:
-        product(
-            like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, one, streamed
-        )
+        product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
     elif x_size(like) < 4:
         product(
-            like, matrix, bias, begin, end, converted, rows, width, width, out, stride, one,
-            streamed,
-        )  # fmt: skip
+            like, matrix, bias, begin, end, converted, rows, width, width, out, stride, np.int64(1)
+        )
     else:
         multiply_parts(matrix, bias, begin, end, x, x_stride, converted, rows, width, out, stride)
 

@@ -16,11 +16,9 @@ from specviz.kernels.dots import make_dots, multiplies_pairs, weights_at_once, x
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import at, put, put_stored, rounded, size_of
 
-_one, _two, _three, _four, _five, _six = (make_dots(n, streamed=True) for n in range(1, 7))
-_cached_one, _cached_two, _cached_three, _cached_four, _cached_five, _cached_six = (
-    make_dots(n, streamed=False) for n in range(1, 7)
-)
-_single = make_dots(1, num_weights=1, streamed=False)
+_one, _two, _three, _four, _five, _six = (make_dots(n) for n in range(1, 7))
+_three_more, _four_more, _five_more, _six_more = (make_dots(n, later=True) for n in range(3, 7))
+_single = make_dots(1, num_weights=1)
 
 
 @compiled_apart
@@ -37,15 +35,13 @@ def product(
     out: int,
     stride: int,
     rounds: int,
-    streamed: int,
 ) -> None:
     """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias.
 
     ``weights``, ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
     ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as transformers
-    does. ``streamed``: whether the weights come from memory, not from a cache. Rows of x are
-    processed in groups of at most six, because the processor has registers for six; each weight is
-    read once per group, from memory only for the first.
+    does. Rows of x are processed in groups of at most six, because the processor has registers for
+    six; each weight is read once per group, from a cache for later groups.
     """
     size = size_of(like)
     place = begin
@@ -62,30 +58,26 @@ def product(
             there = out + 4 * (row * stride + place)
             if unrolled == 1:
                 _single(like, source, here, width, x_stride, there, stride)
-            elif streamed and row == 0 and count == 1:
+            elif row == 0 and count == 1:
                 _one(like, source, here, width, x_stride, there, stride)
-            elif streamed and row == 0 and count == 2:
+            elif row == 0 and count == 2:
                 _two(like, source, here, width, x_stride, there, stride)
-            elif streamed and row == 0 and count == 3:
+            elif row == 0 and count == 3:
                 _three(like, source, here, width, x_stride, there, stride)
-            elif streamed and row == 0 and count == 4:
+            elif row == 0 and count == 4:
                 _four(like, source, here, width, x_stride, there, stride)
-            elif streamed and row == 0 and count == 5:
+            elif row == 0 and count == 5:
                 _five(like, source, here, width, x_stride, there, stride)
-            elif streamed and row == 0 and count == 6:
+            elif row == 0 and count == 6:
                 _six(like, source, here, width, x_stride, there, stride)
-            elif count == 1:
-                _cached_one(like, source, here, width, x_stride, there, stride)
-            elif count == 2:
-                _cached_two(like, source, here, width, x_stride, there, stride)
             elif count == 3:
-                _cached_three(like, source, here, width, x_stride, there, stride)
+                _three_more(like, source, here, width, x_stride, there, stride)
             elif count == 4:
-                _cached_four(like, source, here, width, x_stride, there, stride)
+                _four_more(like, source, here, width, x_stride, there, stride)
             elif count == 5:
-                _cached_five(like, source, here, width, x_stride, there, stride)
+                _five_more(like, source, here, width, x_stride, there, stride)
             else:
-                _cached_six(like, source, here, width, x_stride, there, stride)
+                _six_more(like, source, here, width, x_stride, there, stride)
             row += count
         place += unrolled
     if bias or (rounds and size < 4):
@@ -139,18 +131,4 @@ def multiply(
         narrow_rows(like, source, width, rows, width, np.int64(narrow.ctypes.data))
         source = np.int64(narrow.ctypes.data)
     into, stride = np.int64(out.ctypes.data), out.shape[1]
-    product(
-        like,
-        weights,
-        bias,
-        begin,
-        end,
-        source,
-        rows,
-        width,
-        width,
-        into,
-        stride,
-        np.int64(1),
-        np.int64(1),
-    )
+    product(like, weights, bias, begin, end, source, rows, width, width, into, stride, np.int64(1))

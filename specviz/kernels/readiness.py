@@ -106,7 +106,6 @@ def _check_step(number_type: str) -> None:
         np.array([weight.ctypes.data] * 3 + [0], np.int64),
         np.zeros(2, np.float32),
         np.float32(1.0),
-        np.int64(1),
         caches,
         caches,
         *[scratch(4, 4) for _ in ("cos", "sin")],

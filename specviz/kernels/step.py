@@ -121,7 +121,6 @@ def step(
     outer: Any,  # int64: addresses of the embedding, final norm, head and head bias
     eps: Any,  # float32 [2]: for the residual stream's norms and the heads' norms
     scale: Any,  # float32, multiplies the scores
-    streamed: int,  # whether the weights come from memory, not from a cache
     keys: Any,  # stored type [layer, key_head, position, head_width]
     values: Any,
     cos: Any,  # float32 [position, head_width]
@@ -182,7 +181,6 @@ def step(
             width,
             qkv_place,
             joined,
-            streamed,
         )
         arrivals += threads
         barrier(counter, arrivals)
@@ -241,7 +239,6 @@ def step(
             query_width,
             added_place,
             width,
-            streamed,
         )
         _add(like, x, added, rows, first_column, last_column)
         arrivals += threads
@@ -264,7 +261,6 @@ def step(
                 width,
                 inner_place,
                 2 * feed_forward,
-                streamed,
             )
         for row in range(rows):
             for i in range(first_unit, last_unit):
@@ -290,7 +286,6 @@ def step(
             2 * feed_forward,
             added_place,
             width,
-            streamed,
         )
         _add(like, x, added, rows, first_column, last_column)
         arrivals += threads
@@ -318,5 +313,4 @@ def step(
             width,
             into,
             logits.shape[1],
-            streamed,
         )

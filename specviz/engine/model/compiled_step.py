@@ -16,7 +16,6 @@ import torch
 from specviz.engine.model.tensors import address, array, kernel_readable, type_name
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
-from specviz.kernels.cache_size import stays_cached
 from specviz.kernels.packed import make_room
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
@@ -41,7 +40,6 @@ class CompiledWeights:
     head_width: int
     feed_forward: int
     packed: bool  # whether the matrices are quantised
-    num_bytes: int  # of the weights, without packed matrices
 
     @staticmethod
     def of(
@@ -63,7 +61,6 @@ class CompiledWeights:
                 [[_number(row.get(name)) for name in LAYER_COLUMNS] for row in rows], np.int64
             ),
             outer=np.array([_number(each) for each in ends], np.int64),
-            num_bytes=sum({each.data_ptr(): each.nbytes for each in present}.values()),
             **shape,
         )
 
@@ -102,8 +99,7 @@ class CompiledStep:
         self._caches = (array(keys)[:, 0], array(values)[:, 0])
         self._rotations = (cos.float().numpy(), sin.float().numpy())
         eps = np.array([weights.eps, weights.head_eps], np.float32)
-        streamed = np.int64(not stays_cached(weights.num_bytes))
-        self._numbers = (eps, np.float32(weights.head_width**-0.5), streamed)
+        self._numbers = (eps, np.float32(weights.head_width**-0.5))
         self._barrier = np.zeros(1, np.int64)
         self._threads = 0
         self._buffers: tuple[np.ndarray, ...] = ()
