@@ -239,7 +239,7 @@ def read_row(table: int, row: int, width: int, out: int) -> None:
 def converted_rows(
     like: Any, room: Any, thread: int, x: int, rows: int, width: int, x_stride: int
 ) -> Any:
-    """Convert rows to what the products read, if it is not float32; return the place of both."""
+    """Convert float32 rows to what products read; return their address, or 0 if that is float32."""
     if room is None:
         return np.int64(0)
     place = np.int64(room[thread].ctypes.data)
