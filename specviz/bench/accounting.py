@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import product
 from statistics import median
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY
 from specviz.record.prompts import Preset, read_presets
+from specviz.values import Value
 
 SEEDS = 7
 GAMMAS = (2, 4, 8)
@@ -33,8 +34,7 @@ _NORMAL = 1.96
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountedRun:
+class AccountedRun(Value):
     """The speedups of a run; a value is None if unknown."""
 
     body: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.bench import llamacpp
@@ -27,6 +27,7 @@ from specviz.errors import SpecvizError
 from specviz.record.bodies import NO_BODY
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -59,8 +60,7 @@ _COMPARISONS = (
 _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each in _COMMON)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Amount:
+class _Amount(Value):
     """How much to measure. With a body (simulated size), texts are shorter: the target is slow."""
 
     repeats: int
@@ -71,8 +71,7 @@ class _Amount:
     body_prompts: tuple[Preset, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(Value):
     """The results of the pair, either without a body or with one."""
 
     pair: dict[str, Any]

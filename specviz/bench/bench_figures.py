@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import step_costs
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, StepCosts
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -23,8 +24,7 @@ _STORY = "story"
 _TIMING_SECONDS = 5.0  # for timing each run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchFigures:
+class BenchFigures(Value):
     accounting: float | None  # median of observed / accounted
     forecast_error: float | None  # median of |observed / forecast - 1|
     story_gamma: int  # best γ on stories that ``story_speedup`` leaves out

@@ -9,18 +9,17 @@ llama.cpp rounds differently from specviz in every dtype; its divergences are on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
 from specviz.errors import PairError
 from specviz.record.token_text import common_prefix
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence:
+class Divergence(Value):
     lane: str
     kind: str  # of the prompt
     position: int  # of the first token that differs, from 0

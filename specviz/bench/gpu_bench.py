@@ -31,6 +31,7 @@ from specviz.bench.paired_ratios import LaneRatio, paired_ratios
 from specviz.bench.rivals import Assistance
 from specviz.bench.timing import TimedLanes, best_assistance, time_lanes
 from specviz.errors import SpecvizError
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -52,8 +53,7 @@ class _Found:
     notices: list[str] = field(default_factory=list[str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Loaded:
+class _Loaded(Value, eq=False):
     """A loaded pair, its bodies, the device's memory bandwidth, and the measured step costs."""
 
     pair: Pair

@@ -6,12 +6,12 @@ If a figure was measured with several simulated sizes, contexts or γ, the worst
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from specviz.values import Value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuFigure:
+
+class GpuFigure(Value):
     """A measured value with its interval, and the bodies, context and γ of the measurement.
 
     If ``bodies``, ``context`` or ``gamma`` is None, the value does not depend on it. If ``low`` and
@@ -27,8 +27,7 @@ class GpuFigure:
     gamma: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class Goal(Value):
     """The limits of a figure; if ``bodies`` is given, only of the figure at these bodies."""
 
     name: str

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specviz.bench.compiled_target import INDUCTOR
 from specviz.errors import ConfigError
 from specviz.record.bodies import body_name
 from specviz.record.trace import RunConfig
+from specviz.values import Value
 
 BODIES, CONTEXTS, GAMMAS = "0.5B/7B,1B/8B", "256,4096", "3,5,8"
 REPEATS = 7
@@ -15,8 +14,7 @@ _QUICK = {"bodies": "1B/8B", "contexts": "256", "gammas": "5"}
 _MOST_GAMMAS = 4  # the CUDA graphs of all values of γ are in memory together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bodies:
+class Bodies(Value):
     draft: str
     target: str
 
@@ -24,8 +22,7 @@ class Bodies:
         return f"{self.draft}/{self.target}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuPlan:
+class GpuPlan(Value):
     bodies: tuple[Bodies, ...]
     contexts: tuple[int, ...]  # tokens of the prompts
     gammas: tuple[int, ...]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from specviz.bench.rivals import Assistance, assisted, generate, wait_for
 from specviz.record.trace import RunConfig
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Value):
     """A text that a lane wrote, and the seconds that decoding took."""
 
     seconds: float
@@ -31,8 +31,7 @@ class Written:
 Write = Callable[[Sequence[int], int], Written]  # takes prompt ids and a number of tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchLane:
+class BenchLane(Value):
     """A lane. With ``must_agree``, its float32 text must equal the text of plain decoding."""
 
     key: str

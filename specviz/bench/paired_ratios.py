@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from specviz.values import Value
 
 _MISSED = 0.025  # probability beyond each end of the interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedRatio:
+class PairedRatio(Value):
     """A median ratio with its interval; ``low`` and ``high`` are None below six repeats."""
 
     value: float
@@ -24,8 +24,7 @@ class PairedRatio:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRatio:
+class LaneRatio(Value):
     """A named ratio: the time of lane ``over`` divided by the time of lane ``under``."""
 
     name: str

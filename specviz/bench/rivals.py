@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from specviz.values import Value
+
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assistance:
+class Assistance(Value):
     """Settings of transformers' assisted generation; None means the library's default."""
 
     gamma: int | None = None
@@ -31,8 +32,7 @@ class Assistance:
         return f"γ {self.gamma}, threshold {self.threshold:g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RivalRun:
+class RivalRun(Value):
     seconds: float  # for all tokens, extrapolated from the speed after the first pass
     token_ids: tuple[int, ...]
     target_forwards: int

@@ -7,7 +7,7 @@ so that all lanes are timed over the same number of tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from specviz.bench.lanes import BenchLane, Written, transformers
 from specviz.bench.rivals import Assistance
 from specviz.errors import PairError
 from specviz.measure.slice_timing import undisturbed
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -24,15 +25,13 @@ SHORTEST = 24  # tokens. A lane's first pass is not timed; no lane emits this ma
 _PLAIN, _SAME_PASSES = "plain", ("bare", "hf_fixed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class Text(Value):
     kind: str  # of the prompt
     ids: tuple[int, ...]
     num_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedLanes:
+class TimedLanes(Value):
     """Timed lanes. ``seconds``: for each lane key, the time of each repeat over all texts."""
 
     names: dict[str, str]

@@ -7,20 +7,19 @@ the first round, another when the target alone has been timed: only then is the 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from specviz.errors import DeviceError, SpecvizError
 from specviz.figures.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.run_config import RunConfig
+from specviz.values import Value
 
 _TIME_LIMIT = 600.0  # seconds before giving up
 _POLL_SECONDS = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstVisit:
+class FirstVisit(Value):
     """The speedup, the seconds to the first round, and the seconds until the speedup was known."""
 
     first_round: float

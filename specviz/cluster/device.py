@@ -10,7 +10,7 @@ import hashlib
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specviz.cluster.cores import Cores, machine
 from specviz.errors import ConfigError, DeviceError, SpecvizError
@@ -18,13 +18,13 @@ from specviz.measure.run_makers import Block, InProcessMaker, MadeRun, Study, in
 from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.trace import Environment
+from specviz.values import Value
 
 _THREADS = "OMP_NUM_THREADS"
 _PLACE = 8  # hexadecimal digits of a device's id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Need(Value):
     """The resources that each device needs, and how it makes runs.
 
     If ``timed``, times are compared, so a node whose CPU is used has only one device.
@@ -36,8 +36,7 @@ class Need:
     budget: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckCall:
+class CheckCall(Value):
     """Arguments of ``Device.check``, which checks that a pair can continue the prompts."""
 
     spec: PairSpec
@@ -45,8 +44,7 @@ class CheckCall:
     chat: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceInfo:
+class DeviceInfo(Value):
     """A device: ``place`` is its unique id, ``host`` the host name, ``machine`` the boot id."""
 
     place: str
@@ -56,8 +54,7 @@ class DeviceInfo:
     pid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class Admitted(Value):
     """A device that is ready for calls, with the results of its earlier checks of pairs."""
 
     info: DeviceInfo

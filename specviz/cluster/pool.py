@@ -16,6 +16,7 @@ from typing import Any
 from specviz.cluster.device import Admitted, CheckCall, Device, DeviceInfo, Need
 from specviz.errors import DeviceError, SpecvizError
 from specviz.record.pairs import PairCheck, memory_margin
+from specviz.values import Value
 
 _TICK = 0.1  # seconds between checks for a stop
 _LOOK = 0.5  # seconds between scans of the nodes
@@ -36,8 +37,7 @@ class Member:
     places: list[int] = field(default_factory=list)  # indices of its calls; the first is running
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Value):
     """A method of a device with its arguments; ``label`` is for messages."""
 
     method: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specviz.comparison.lane_run import LaneRun
 from specviz.comparison.machines import (
@@ -28,10 +28,10 @@ from specviz.figures.paired import (
 )
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Environment, Trace
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneResult:
+class LaneResult(Value):
     """A lane's figures as medians of its runs.
 
     A figure is None if no run has it. Rates, c, v, ``ttft_ms`` and ``wasted_share`` are also None
@@ -64,8 +64,7 @@ class LaneResult:
     cost_warnings: tuple[str, ...] = ()  # about the step costs behind c and v
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetResult:
+class TargetResult(Value):
     """Figures of the target alone, over all runs with the first lane's target."""
 
     label: str

@@ -9,10 +9,10 @@ several at once, so the times of such runs are not compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.record.trace import Environment
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.comparison.lane_run import LaneRun
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 MachineKind = tuple[str, str]  # device and CPU
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindOfMachine:
+class KindOfMachine(Value):
     """A kind of machine, the number of its devices, and the number of runs they made."""
 
     device: str

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from specviz.comparison.lane_labels import lane_labels
@@ -27,6 +26,7 @@ from specviz.record.run_config import (
 )
 from specviz.record.shapes import parse_dynamic_tree, parse_shape
 from specviz.store.dataclass_json import fit_to_type, from_json
+from specviz.values import Value
 
 __all__ = [
     "Lane",
@@ -70,8 +70,7 @@ SHARED = (  # settings that all lanes must share
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class Lane(Value):
     """A pair and its settings; ``name`` is the user's name for it."""
 
     spec: PairSpec
@@ -86,8 +85,7 @@ class Lane:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRun:
+class PlannedRun(Value):
     """One run of a plan: the indices of its lane and prompt, and its repeat."""
 
     lane: int
@@ -103,8 +101,7 @@ class PlannedRun:
         return dataclasses.replace(config, seed=config.seed + self.repeat)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Value):
     """Lanes, prompts and repeats; with ``baseline`` every run also measures the target alone.
 
     In the order ``interleaved``, all lanes run on a prompt before the next prompt, each time

@@ -14,7 +14,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from specviz.figures.catalogue import CATALOGUE
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store.text_files import read_text
+from specviz.values import Value
 
 DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 20 * 10**6
@@ -48,8 +48,7 @@ _MODELS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegressionLimit:
+class RegressionLimit(Value):
     """A saved comparison, and the smallest ratio (new / saved figure) that passes."""
 
     path: Path
@@ -84,8 +83,7 @@ class RegressionLimit:
         return RegressionLimit(path=options.against, saved=saved, share=share, figure=figure)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegressionCheck:
+class RegressionCheck(Value):
     """Result of a regression check: ``record`` for JSON, ``lines`` for the terminal."""
 
     failed: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specviz.comparison.lane_results import (
     LaneResult,
@@ -22,10 +21,10 @@ from specviz.comparison.machines import (
 from specviz.comparison.plan import Plan
 from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, verdict_of
 from specviz.figures.paired import Ratio, ratio
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindResult:
+class KindResult(Value):
     """Results of all lanes on prompts of one kind; ``kind`` is None for prompts without a kind.
 
     ``over_first`` is each lane's speed / the first lane's speed, None for the first lane.
@@ -37,8 +36,7 @@ class KindResult:
     over_first: tuple[Ratio | None, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Value):
     """The result of a comparison.
 
     ``target`` has the figures of the target alone. If the lanes have different targets, ``target``

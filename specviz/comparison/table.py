@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from specviz.comparison import (
     Comparison,
@@ -20,12 +19,12 @@ from specviz.comparison import (
 from specviz.figures.catalogue import CATALOGUE, Figure
 from specviz.figures.speedup_words import shown_speedup
 from specviz.record.numbers import RATIO, UNKNOWN
+from specviz.values import Value
 
 BEST = "★"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Value):
     """A figure's name, its text for each lane and for the target, and the best lanes' indices."""
 
     name: str
@@ -86,8 +85,7 @@ def marked(row: Row) -> list[str]:
 # One figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _Shown(Value):
     """A figure of the catalogue, with its getters for a lane and for the target alone."""
 
     figure: Figure

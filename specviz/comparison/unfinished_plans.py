@@ -6,18 +6,17 @@ Only the plans are stored here; finished runs are in the library.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from specviz.comparison.plan import Plan, plan_from_json, plan_to_json
 from specviz.errors import SpecvizError
 from specviz.store import change_value, load_value
+from specviz.values import Value
 
 _KIND, _KEY = "unfinished-work", "comparisons"
 _MOST = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfinishedPlan:
+class UnfinishedPlan(Value):
     """The plan of an unfinished comparison, and the name of its job."""
 
     name: str
@@ -31,8 +30,7 @@ class UnfinishedPlan:
 _Entries = tuple[UnfinishedPlan, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _UnfinishedPlans:
+class _UnfinishedPlans(Value):
     entries: tuple[UnfinishedPlan, ...] = ()
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
@@ -20,14 +19,14 @@ from specviz.figures.arithmetic import log_interval
 from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, Values, ratio
 from specviz.figures.speedup_words import is_wide, verdict_words
 from specviz.record.numbers import PERCENT, RATIO, times
+from specviz.values import Value
 
 _UNTIMED = "Only acceptance is compared, because several runs were made at once."
 _FACTOR = 1.4  # smaller differences are given in percent
 LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonVerdict:
+class ComparisonVerdict(Value):
     """The verdict, as text and values.
 
     ``ranking`` lists the lanes by mean log speed, fastest first. ``winner`` is the first lane of

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from specviz.comparison.lane_results import LaneResult
 from specviz.record.numbers import PERCENT, PROBABILITY, STEPS, TOKENS, times
+from specviz.values import Value
 
 _SMALL = 0.02  # smaller parts of the log-ratio are not mentioned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Medians:
+class _Medians(Value):
     """A lane's medians. ``step`` is the seconds per target step; 1 if the lanes share a target."""
 
     gamma: int

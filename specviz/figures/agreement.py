@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from specviz.figures.metrics import Metrics, metrics
@@ -11,12 +11,12 @@ from specviz.figures.step_times import StepTimes
 from specviz.record.numbers import PERCENT, STEPS, TOKENS
 from specviz.record.step_costs import StepCosts
 from specviz.record.trace import Trace
+from specviz.values import Value
 
 Source = Literal["forecast", "step costs", "measured"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Value):
     """A speedup with its 95 % interval."""
 
     source: Source
@@ -25,8 +25,7 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class Agreement(Value):
     """The estimates of one speedup, and sentences on whether they agree."""
 
     estimates: tuple[Estimate, ...]

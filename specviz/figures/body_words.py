@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specviz.figures.metrics import Metrics
 from specviz.figures.speedup_words import disturbance, is_wide, reported_speedup
@@ -18,6 +17,7 @@ from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.numbers import COUNT, MILLISECONDS, PERCENT, SIZE, STEPS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.trace import PairInfo, Trace
+from specviz.values import Value
 
 LOW_SHARE = 0.5  # of the memory bandwidth: below this, the target is slower than it could be
 WEAK_BASELINE = "The speedup is overstated, because the target alone is slower than it could be: "
@@ -30,8 +30,7 @@ _MEANING = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedupWithoutBody:
+class SpeedupWithoutBody(Value):
     """The observed speedup of the same pair without bodies, with its interval if known."""
 
     value: float

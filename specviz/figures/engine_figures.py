@@ -9,11 +9,11 @@ Figures whose definition these sources do not contain are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.figures.arithmetic import known_ratio
 from specviz.record.trace import Round, Trace
+from specviz.values import Value
 
 EngineName = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "TensorRT-LLM"]
 
@@ -26,8 +26,7 @@ HOW_ENGINES_DIFFER = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineFigure:
+class EngineFigure(Value):
     """A figure under the name that the engine prints.
 
     Rates are fractions, even where the engine's log prints percent. ``value`` is a tuple for
@@ -55,8 +54,7 @@ def engine_figures(trace: Trace) -> tuple[EngineFigure, ...]:
 # Counting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counts:
+class _Counts(Value):
     gamma: int
     rounds: int
     drafts: int  # rounds that drafted a candidate

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,12 +16,12 @@ from specviz.figures.step_times import covers_gamma
 from specviz.record.scores import CopiedRounds, TextScores
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from specviz.theory.along import starts_along, walks_along
+from specviz.values import Value
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedRounds:
+class ExpectedRounds(Value):
     """Expected whole rounds along one text for one gamma.
 
     ``begins``: the expected number of rounds that begin at each token. ``rows``: the expected

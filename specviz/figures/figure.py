@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from specviz.figures.symbols import names_of_symbols
 from specviz.record.numbers import RATIO, Quantity
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.figures.metrics import Metrics
@@ -22,8 +22,7 @@ def _nothing(_figures: Metrics) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Value):
     """A figure of a run.
 
     ``better``: whether higher or lower values are better. ``numbers``, ``caveat`` and ``note``

@@ -7,19 +7,18 @@ few rounds. The interval of the sampling noise is also None at temperature 0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from specviz.figures.acceptance import tested_in
 from specviz.record.trace import Trace
+from specviz.values import Value
 
 RESAMPLES = 2000
 MIN_ROUNDS = 10  # resampling fewer rounds gives intervals that are too narrow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class Interval(Value):
     """A 95 % confidence interval of alpha."""
 
     low: float
@@ -27,8 +26,7 @@ class Interval:
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
+class Intervals(Value):
     """Intervals of alpha: ``coins`` around the expected alpha, ``prompt`` around the observed."""
 
     coins: Interval | None

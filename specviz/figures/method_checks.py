@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import mul
 from statistics import NormalDist, geometric_mean
@@ -25,10 +24,10 @@ from specviz.figures.timing import timing_of
 from specviz.record.run_config import RunConfig
 from specviz.record.shapes import Shape, shape_text
 from specviz.record.trace import Candidate, Round, Trace
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Value):
     """An observed and an expected count.
 
     ``z`` is their difference in standard deviations; None if nothing was random.
@@ -44,8 +43,7 @@ class Count:
         return off / math.sqrt(self.variance) if self.variance > 0.0 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftsPoint:
+class DraftsPoint(Value):
     """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
     A place holds the candidates with the same parent; it is rejected if all of them are rejected.
@@ -95,8 +93,7 @@ class DraftsPoint:
         return self.rejected.expected / self.num_tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockRound:
+class BlockRound(Value):
     """Accepted candidates of a round: observed, and expected with either kind of verification."""
 
     accepted: int
@@ -104,8 +101,7 @@ class BlockRound:
     by_token: float  # sum of products of min(1, target/draft): never above by_block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockCheck:
+class BlockCheck(Value):
     rounds: tuple[BlockRound, ...]
     # Accepted candidates per round in token-by-token runs on the same prompts.
     token_runs: float | None = None

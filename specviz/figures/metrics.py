@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Generic, Literal, TypeVar
 
@@ -30,10 +29,11 @@ from specviz.figures.step_times import (
 from specviz.figures.timing import Timing, timing_of
 from specviz.record.trace import Round, Trace
 from specviz.theory.speed import break_even_alpha, speedup
+from specviz.values import Value
 
 __all__ = ["Interval", "Intervals", "Metrics", "metrics", "resampled"]
 
-Value = TypeVar("Value")
+Figure = TypeVar("Figure")
 
 _JSON_KEYS = (
     "num_rounds", "num_whole_rounds", "num_drafted", "num_tested", "num_accepted", "num_emitted",
@@ -48,18 +48,17 @@ _JSON_KEYS = (
 )  # fmt: skip
 
 
-class _Computed(Generic[Value]):
+class _Computed(Generic[Figure]):
     """A read-only attribute of `Metrics` that a formula computes from other attributes."""
 
-    def __init__(self, formula: Callable[[Metrics], Value]) -> None:
+    def __init__(self, formula: Callable[[Metrics], Figure]) -> None:
         self._formula = formula
 
-    def __get__(self, figures: Metrics, _kind: type[Metrics]) -> Value:
+    def __get__(self, figures: Metrics, _kind: type[Metrics]) -> Figure:
         return self._formula(figures)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+class Metrics(Value):
     """The figures of one run: counts, and values from which all others are computed.
 
     Shares and acceptance rates are fractions. Times are in seconds, or in milliseconds if the name

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Literal
 
 from specviz.theory.student import t_quantile
+from specviz.values import Value
 
 Over = Literal["seeds", "prompts", "timing"]
 # Index of the prompt, repeat and, if there are several, kind of machine.
@@ -31,8 +31,7 @@ Values = Mapping[PromptRepeat, float]
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(Value):
     """The median, lowest and highest value of the runs; not a confidence interval."""
 
     median: float
@@ -40,8 +39,7 @@ class Spread:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
+class Ratio(Value):
     """A ratio or a mean with its interval.
 
     The interval comes from ``count`` seeds or prompts, or from the ``count`` timed slices of a

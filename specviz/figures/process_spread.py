@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 
 from specviz.record.step_costs import PhaseCost
 from specviz.theory.student import t_quantile
+from specviz.values import Value
 
 # The usual standard deviation of the log of a cost between processes, from 80 runs in as many
 # processes on a quiet machine. Steps of a millisecond depend on what the caches still hold and on
@@ -36,8 +36,7 @@ _OF_FEW = {3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 _EFFICIENCY = 0.37  # statistical efficiency of this estimate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Value):
     cost: float
     error: float  # half-width of the 95 % interval of the logarithm, for a new process
 

@@ -6,31 +6,28 @@ of these runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from specviz.figures.method_checks import BlockCheck, DraftsPoint
 from specviz.figures.paired import Ratio, Spread
 from specviz.figures.stopping_reach import ReachOverRuns
+from specviz.values import Value
 
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class Recording(Value):
     created: str  # ISO 8601, UTC
     machine: str
     runs: str  # pair and settings, as text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded(Generic[Found]):
+class Recorded(Value, Generic[Found]):
     found: Found
     made: Recording
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPoint:
+class TaskPoint(Value):
     """Acceptance and tokens per round over several prompts of one task."""
 
     task: str  # empty for the prompts of all tasks together
@@ -39,8 +36,7 @@ class TaskPoint:
     tau: Spread
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedMethods:
+class RecordedMethods(Value):
     drafts: Recorded[tuple[DraftsPoint, ...]]
     blocks: Recorded[BlockCheck]
     stops: Recorded[ReachOverRuns]

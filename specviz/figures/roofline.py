@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 
 from specviz.figures.step_times import StepTimes, joint_error
 from specviz.record.bodies import BodyInfo
 from specviz.record.step_costs import PassBytes, StepCosts
+from specviz.values import Value
 
 FREE = 1.1  # a verification of at most this many target steps counts as free
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class Pass(Value):
     seconds: float
     error: float | None  # half-width of the 95 % interval, relative; None if the table has none
     read: float | None  # bytes; None if unknown
@@ -44,8 +43,7 @@ class Pass:
         return None if floor is None else floor / self.seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeGamma:
+class FreeGamma(Value):
     """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if there is no such γ."""
 
     gamma: int
@@ -59,8 +57,7 @@ class FreeGamma:
         return self.gamma == self.last
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
+class Roofline(Value):
     bandwidth: float | None  # None if not measured
     passes: tuple[Pass, ...]  # of the target, over 1, 2, ... tokens
     draft: Pass | None  # the mean step of a draft phase

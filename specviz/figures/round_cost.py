@@ -10,7 +10,7 @@ forecast, for another simulated size from the expected time of a step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from specviz.figures.metrics import Metrics
@@ -18,12 +18,12 @@ from specviz.figures.speedup_words import is_too_wide
 from specviz.figures.step_times import step_times
 from specviz.figures.throughput import ThroughputCurves
 from specviz.record.trace import Trace
+from specviz.values import Value
 
 Source = Literal["measured", "step costs", "predicted"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundCost:
+class RoundCost(Value):
     """The cost of each phase of a round in target steps, and the round's tokens."""
 
     gamma: int
@@ -39,8 +39,7 @@ class RoundCost:
         return self.drafting + self.verification + self.other
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedSteps:
+class SimulatedSteps(Value):
     """Expected seconds of a step at the chosen simulated sizes; None for an unchanged model."""
 
     target: float | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 from typing import ClassVar, get_args
@@ -19,10 +18,10 @@ from specviz.record.server_run import (
     dispatch,
 )
 from specviz.record.trace import CutReason
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerMetrics:
+class ServerMetrics(Value):
     """The figures of one or more answers.
 
     Counts are the engine's totals if reported, else sums over rounds.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
 from specviz.figures.arithmetic import known_ratio
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import StepCosts
 from specviz.record.trace import Round
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTimes:
+class StepTimes(Value):
     """The seconds of a draft step, a target step and a verification for one gamma."""
 
     gamma: int | None = None

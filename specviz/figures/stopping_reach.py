@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from specviz.errors import ConfigError
 from specviz.record.trace import Candidate, DraftingCosts, StepCosts, Trace
+from specviz.values import Value
 
 Stop = Callable[[Sequence[Candidate]], int]  # candidates of a round -> how many are drafted
 
@@ -22,8 +22,7 @@ ORACLE = "oracle"
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Value):
     """The tokens and the cost of a stopping criterion over a set of rounds.
 
     ``cost`` is in target steps; ``share`` is ``rate`` / the oracle's rate.
@@ -41,8 +40,7 @@ class Reach:
         return self.tokens / self.cost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReachOverRuns:
+class ReachOverRuns(Value):
     """A `Reach` for each criterion, over several runs.
 
     ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping after a candidate with draft
@@ -145,8 +143,7 @@ def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PricedRound:
+class _PricedRound(Value):
     candidates: Sequence[Candidate]
     accepted: int
     costs: DraftingCosts

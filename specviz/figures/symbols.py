@@ -8,11 +8,11 @@ test compares with this table.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbol:
+class Symbol(Value):
     """A symbol of the formulas.
 
     ``formula`` gives the symbol's value for a run; `catalogue` uses it, too. ``chapter`` is the

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from specviz.errors import ConfigError, TraceError
 from specviz.figures.acceptance import tested_in
 from specviz.record.run_config import ResidualName
 from specviz.record.trace import Candidate, Extra, Round, Trace
+from specviz.values import Value
 
 Numbers = NDArray[np.float64]
 
@@ -32,8 +32,7 @@ _ROUNDING = 1e-5  # a smaller bias comes from float32 sums, not from a rule
 _TINY = 1e-30  # the smallest divisor; the probability of an emitted token is above it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectionCheck:
+class RejectionCheck(Value):
     """Theorem 1: rejections of lossless runs, observed and expected from the distances."""
 
     num_tokens: int  # emitted, bonus tokens included
@@ -43,8 +42,7 @@ class RejectionCheck:
     z: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LazierCheck:
+class LazierCheck(Value):
     """Theorem 2, for an unbiased rule that accepts with share * min(1, target/draft)."""
 
     share: float
@@ -54,8 +52,7 @@ class LazierCheck:
     z: float | None  # of the observed count, as if the lazier rule had run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ParetoCheck:
+class ParetoCheck(Value, eq=False):
     """Theorem 5: P(reject) and bias at each tested position; rejections observed and expected."""
 
     reject: Numbers  # [num_tested] probability of a rejection
@@ -92,8 +89,7 @@ class ParetoCheck:
         return float(np.abs(self.gap).max())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BiasCheck:
+class BiasCheck(Value):
     """The bias measured on the emitted tokens, and the recorded bias."""
 
     num_tokens: int  # emitted at tested positions

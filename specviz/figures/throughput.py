@@ -9,17 +9,16 @@ assumes independent acceptance with a given probability and is an extrapolation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specviz.figures.step_times import covers_gamma, step_times
 from specviz.record.trace import StepCosts
 from specviz.theory.speed import speedup
+from specviz.values import Value
 
 GAMMAS = tuple(range(1, 17))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(Value):
     """The speedup and τ predicted for a prompt from other texts of the same kind, by gamma.
 
     ``speedups`` is empty without step costs.
@@ -40,8 +39,7 @@ class Outlook:
         return dict(zip(self.gammas, self.taus, strict=True)).get(gamma)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputCurves:
+class ThroughputCurves(Value):
     """Tokens per second at each of ``gammas``; ``target`` is the target alone."""
 
     gammas: tuple[int, ...]

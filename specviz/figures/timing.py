@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
 from specviz.figures.arithmetic import log_interval
 from specviz.record.trace import Baseline, Round, Slice
 from specviz.theory.student import t_quantile
+from specviz.values import Value
 
 AIM = math.log(1.05)  # half-width of the interval of the log speedup
 PILOT = 8  # batches
@@ -36,8 +36,7 @@ _TRIMMED = 8  # one value in this many is left out at either end
 _MIN_BATCHES = 3  # fewest batches from which an error is computed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Value):
     """The speedup of a run with a 95 % interval that covers the timing alone.
 
     ``low`` and ``high`` are None if the run or the target alone was timed only once. ``pairs``: the
@@ -134,8 +133,7 @@ def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
 # The plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimingPlan:
+class TimingPlan(Value):
     """The result of the pilot.
 
     ``pooled``: slices per batch; ``slices``: slices needed; ``error``: half-width of the interval

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, get_args
 
 from specviz.record.visible import INVISIBLE
 from specviz.theory.student import t_quantile
+from specviz.values import Value
 
 TokenKind = Literal["word start", "continuation", "punctuation", "digit", "blank"]
 TOKEN_KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
@@ -26,8 +26,7 @@ _UNFINISHED = "\ufffd"
 _JOINED = frozenset(("Cf", "Mn", "Me"))  # categories that belong to the character before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindShare:
+class KindShare(Value):
     """The number of tokens of one kind, and their mean acceptance probability, ``odds``.
 
     ``low`` and ``high`` are the 95 % interval of the mean: Student's t over blocks of neighbouring

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import Any, Literal, get_args
 
@@ -26,6 +26,7 @@ from specviz.record.numbers import (
 )
 from specviz.record.trace import Round, StepCosts, Trace
 from specviz.theory.speed import expected_tokens
+from specviz.values import Value
 
 StepName = Literal[
     "textbook",
@@ -38,8 +39,7 @@ StepName = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaterfallStep:
+class WaterfallStep(Value):
     """One step of the waterfall, with a sentence about it in ``words``.
 
     ``speedup`` and ``ms_a_token`` are the values after the step. The first and the last step are
@@ -58,8 +58,7 @@ class WaterfallStep:
         return self.name in {"textbook", "observed"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waterfall:
+class Waterfall(Value):
     steps: tuple[WaterfallStep, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -123,8 +122,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 # The causes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Causes:
+class _Causes(Value):
     """Values that give the levels. Tokens are per round, costs in target steps."""
 
     gamma: int

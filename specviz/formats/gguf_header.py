@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from specviz.errors import ModelFileError
+from specviz.values import Value
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -47,8 +47,7 @@ BLOCKS: dict[int, tuple[str, int, int]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LongArray:
+class LongArray(Value):
     """An array that has not been read from the file yet."""
 
     kind: int  # of its elements
@@ -56,11 +55,10 @@ class LongArray:
     start: int  # of its first element
 
 
-Value = int | float | bool | str | list[int] | list[float] | list[bool] | list[str] | LongArray
+Setting = int | float | bool | str | list[int] | list[float] | list[bool] | list[str] | LongArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufTensor:
+class GgufTensor(Value):
     """A tensor's place in the file. ``shape`` is row-major: its last entry is a row's length."""
 
     name: str
@@ -74,10 +72,9 @@ class GgufTensor:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufHeader:
+class GgufHeader(Value):
     path: Path
-    values: dict[str, Value]
+    values: dict[str, Setting]
     tensors: tuple[GgufTensor, ...]
     file_bytes: int
 
@@ -94,7 +91,7 @@ class GgufHeader:
         value = self.values.get(key)
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    def of_model(self, key: str) -> Value | None:
+    def of_model(self, key: str) -> Setting | None:
         """Return the value of a key of this architecture, such as ``context_length``."""
         return self.values.get(f"{self.architecture}.{key}")
 
@@ -253,14 +250,14 @@ class _Cursor:
 
     def read_body(
         self, keys: int, tensors: int, *, jump: bool
-    ) -> tuple[dict[str, Value], tuple[GgufTensor, ...]]:
+    ) -> tuple[dict[str, Setting], tuple[GgufTensor, ...]]:
         """Read the metadata and the list of tensors.
 
         Args:
             jump: Skip a long array of strings by searching for the next key, which is a hundred
                 times faster than reading the length of every string.
         """
-        values: dict[str, Value] = {}
+        values: dict[str, Setting] = {}
         for _ in range(keys):
             key = self.string(_MAX_NAME)
             values[key] = self._value(self.integer("I"), jump=jump)
@@ -271,7 +268,7 @@ class _Cursor:
         data = -(-self.at // alignment) * alignment
         return values, tuple(self._placed(found, data))
 
-    def _value(self, kind: int, *, jump: bool) -> Value:
+    def _value(self, kind: int, *, jump: bool) -> Setting:
         if kind == _STRING:
             return self.string()
         if kind == _ARRAY:
@@ -280,7 +277,7 @@ class _Cursor:
             raise self._damaged(f"it has a value of the unknown type {kind}")
         return self.numbers(kind, 1)[0]
 
-    def _array(self, *, jump: bool) -> Value:
+    def _array(self, *, jump: bool) -> Setting:
         kind, count = self.integer("I"), self.integer("Q")
         least = 8 if kind == _STRING else struct.calcsize(_NUMBERS.get(kind, "B"))
         if kind != _STRING and kind not in _NUMBERS:

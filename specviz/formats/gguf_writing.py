@@ -9,12 +9,13 @@ it is compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from specviz.values import Value
 
 _LAYER = "model.layers."
 _WORD = 1  # GGUF token type
@@ -49,8 +50,7 @@ _EAGLE3_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Value):
     """The settings of a model that do not follow from the shapes of its weights."""
 
     architecture: str  # llama, qwen2, qwen3 or eagle3
@@ -63,8 +63,7 @@ class Sizes:
     eps: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Eagle3Sizes:
+class Eagle3Sizes(Value):
     """The settings of an EAGLE-3 head that ``Sizes`` does not include."""
 
     vocabulary: int  # of the target

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from specviz.errors import ModelFileError
 from specviz.formats.model_folder import read_object
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
+from specviz.values import Value
 
 HeadFileKind: TypeAlias = Literal["eagle", "eagle3", "medusa", "dflash"]
 LayerConvention: TypeAlias = Literal["input", "output", ""]
@@ -38,8 +38,7 @@ _OTHER_KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadFacts:
+class HeadFacts(Value):
     """What the files of a head say before its weights are read."""
 
     path: Path

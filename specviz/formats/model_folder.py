@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from specviz.errors import ModelFileError
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
+from specviz.values import Value
 
 CONFIG = "config.json"
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -27,8 +27,7 @@ For each family: prefixes of weight names in its files, and the prefixes in the 
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFolder:
+class ModelFolder(Value):
     """A folder with a complete model in safetensors."""
 
     path: Path

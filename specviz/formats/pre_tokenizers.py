@@ -7,7 +7,7 @@ checked against llama.cpp; other names are not supported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specviz.values import Value
 
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -29,8 +29,7 @@ _DEEPSEEK3 = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreTokenizer:
+class PreTokenizer(Value):
     """Expressions, each of which splits the pieces of the one before, and two more settings."""
 
     splits: tuple[str, ...]

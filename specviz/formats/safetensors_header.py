@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.errors import ModelFileError
+from specviz.values import Value
 
 _MAX_HEADER = 100 << 20  # bytes, the limit of the format
 _COPY_AGAIN = "Copy or download it again."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorEntry:
+class TensorEntry(Value):
     kind: str  # such as "BF16"
     shape: tuple[int, ...]
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specviz.values import Value
+
 LANES = 16  # matrix rows in a group
 STEP = 4  # columns in a chunk
 SHORT = 32  # columns that share one scale of the activations; widths are multiples of it
@@ -40,8 +42,7 @@ class _Parts:
     minimum_factors: np.ndarray | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedType:
+class PackedType(Value):
     """A quantised type of llama.cpp."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from specviz.errors import ConfigError
@@ -14,13 +14,13 @@ from specviz.local_models.local_model import LocalModel, ModelFacts, Skipped
 from specviz.local_models.origins import OURS, Origin, known_origins
 from specviz.local_models.searching import Candidate, search
 from specviz.record.pairs import CHAT_PAIR
+from specviz.values import Value
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._:+-]+")
 _GGUF_WORDS = re.compile(r"[-_.]gguf$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Value):
     """The models (specviz's own first, then by name), and what cannot be used as a model."""
 
     models: tuple[LocalModel, ...]

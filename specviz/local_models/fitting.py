@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from specviz.errors import ModelFileError
 from specviz.formats.token_bytes import shared_share
 from specviz.local_models.headers import Headers, token_bytes_of
 from specviz.local_models.local_model import LocalModel
 from specviz.record.pairs import memory_margin
+from specviz.values import Value
 
 LEAST_SHARE = 0.5  # of the target's tokens: a draft that shares fewer is left out
 _LEAST_RATIO = 1.5  # target parameters / draft parameters: larger drafts cost more than they save
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class Fit(Value):
     """A draft that can be used for a target, and how well it fits."""
 
     model: LocalModel

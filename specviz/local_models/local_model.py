@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from specviz.formats.gguf_support import stays_quantised
+from specviz.values import Value
 
 _FLOAT32 = 4  # bytes
 Format = Literal["GGUF", "safetensors"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(Value):
     """Facts about a model, read from its small files and headers."""
 
     format: Format
@@ -44,8 +43,7 @@ class ModelFacts:
         return self.parameters * (itemsize or _FLOAT32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalModel:
+class LocalModel(Value):
     """A model that can be loaded. ``place`` is the value of ``--target`` that loads it."""
 
     name: str
@@ -57,8 +55,7 @@ class LocalModel:
     facts: ModelFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(Value):
     """A file or folder that looks like a model but cannot be loaded."""
 
     name: str

@@ -12,19 +12,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from specviz.formats.ollama import ollama_folders
 from specviz.record.pairs import chat_file
+from specviz.values import Value
 
 OURS = "specviz"
 Layout = Literal["hub", "ollama", "files"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Value):
     """The models of one program: its name, the folder, and the layout of the folder."""
 
     name: str

@@ -18,13 +18,13 @@ from specviz.formats.model_folder import CONFIG
 from specviz.formats.ollama import PREFIX, find_ollama, model_file, ollama_models
 from specviz.local_models.local_model import Skipped
 from specviz.local_models.origins import Origin, known_origins
+from specviz.values import Value
 
 _DEEPEST, _MOST_ENTRIES = 8, 30_000
 _WEIGHTS = (".safetensors", ".bin")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Value):
     """A file or folder that may be a model. ``path`` is a GGUF file or a folder."""
 
     name: str

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specviz.measure.step_costs import RUNS_KIND, TABLE_KIND, TimedRuns
 from specviz.record.step_costs import RunCosts, StepCosts
 from specviz.store.kept_values import forget_values, kept_values
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCosts:
+class PairCosts(Value):
     """The step costs of a pair on a device with a kind of sampling; ``key`` names all three."""
 
     key: str

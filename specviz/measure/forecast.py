@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from specviz.store import load_value, save_value
 from specviz.store.dataclass_json import from_json
 from specviz.theory.along import Walk, rounds_along, variance_along
 from specviz.theory.student import t_quantile
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -36,30 +36,26 @@ _KIND = "acceptance"
 _TEXT_LENGTH = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextOdds:
+class TextOdds(Value):
     """A text that the target generated: its prompt, and the odds at each token."""
 
     prompt: str
     odds: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Value):
     """Acceptance of a pair on one kind of text with one set of sampling settings."""
 
     kind: str
     texts: tuple[TextOdds, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyedProfile:
+class KeyedProfile(Value):
     key: str
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shipped:
+class Shipped(Value):
     """Acceptance profiles of the embedded pair on the presets, shipped with specviz."""
 
     profiles: tuple[KeyedProfile, ...]
@@ -156,8 +152,7 @@ def forecast(
     return dataclasses.replace(made, low=ends[0], high=ends[1], from_text=share)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rounds:
+class _Rounds(Value):
     tau: float
     bonus_share: float  # share of rounds with a bonus token
     num_texts: int

@@ -8,7 +8,7 @@ measurements on a pair that are not runs, such as scoring a text.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -19,13 +19,13 @@ from specviz.measure.stoppable import Activity, StoppableWork, StoppedError  # n
 from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec, ProgressCallback
 from specviz.record.trace import RunConfig, Trace
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrder:
+class RunOrder(Value):
     """A run to make; ``label`` names it on pages."""
 
     label: str
@@ -37,8 +37,7 @@ class RunOrder:
     warm_up: bool = False  # discarded; only warms up for the next run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeRun:
+class MadeRun(Value):
     """A finished run."""
 
     trace: Trace
@@ -46,8 +45,7 @@ class MadeRun:
     run_id: str | None = None  # id in the run library, if the maker stored it already
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockRun:
+class BlockRun(Value):
     """A run of a block; ``warm_up`` is made before the first run of its lane in a process."""
 
     order: RunOrder
@@ -59,8 +57,7 @@ class BlockRun:
         return self.warm_up.label, self.warm_up.spec, replace(self.warm_up.config, seed=0, forks=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Value):
     """Runs that are compared with each other; one device makes them all, in this order."""
 
     runs: tuple[BlockRun, ...]

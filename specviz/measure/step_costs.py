@@ -13,7 +13,6 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -26,6 +25,7 @@ from specviz.record.shapes import shape_text
 from specviz.record.step_costs import PassBytes, RunCosts
 from specviz.record.trace import Baseline, PairInfo, Round, RunConfig, StepCosts
 from specviz.store import change_value, load_value, save_value
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -40,8 +40,7 @@ _MOST_TRIES = 3
 _MARGIN = 32  # tokens that the largest verification adds to the context
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedRuns:
+class TimedRuns(Value):
     """The costs of the latest runs, the oldest first."""
 
     runs: tuple[RunCosts, ...] = ()

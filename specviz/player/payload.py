@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Literal
 
 from specviz.figures.agreement import agreement
@@ -40,13 +40,13 @@ from specviz.player.summary import summary
 from specviz.record.run_facts import sampling_words
 from specviz.record.server_run import AnyTrace
 from specviz.record.trace import RunConfig, Trace
+from specviz.values import Value
 
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
+class RunStatus(Value):
     """The state of a run, as the player shows it."""
 
     id: str
@@ -60,8 +60,7 @@ class RunStatus:
     forkable: bool = False  # the user can fork it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLink:
+class RunLink(Value):
     """What the player needs for links to a moment of the run, such as a round."""
 
     kept: bool  # the run is in the library under its id
@@ -71,8 +70,7 @@ class RunLink:
     heard: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartPoint:
+class ChartPoint(Value):
     """A run on the throughput chart."""
 
     gamma: int
@@ -83,8 +81,7 @@ class ChartPoint:
     few: bool  # whether it has too few rounds for a reliable rate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunChoice:
+class RunChoice(Value):
     """A requested run: settings, prompt, and the prompt's kind."""
 
     config: RunConfig

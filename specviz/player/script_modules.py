@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from posixpath import dirname, join, normpath
+
+from specviz.values import Value
 
 _PATH = re.compile(r"[a-z_]+(?:/[a-z_]+)*\.js")
 _IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+)";$', re.MULTILINE)
@@ -32,8 +33,7 @@ _COMMENT = re.compile(r"^\s*(?://|/?\*).*$", re.MULTILINE)
 _UNSUPPORTED = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].*", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptModule:
+class ScriptModule(Value):
     """A parsed JavaScript file."""
 
     imports: Mapping[str, tuple[str, ...]]  # names, by the path of the file that exports them

@@ -12,10 +12,10 @@ import functools
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from specviz.errors import ConfigError
 from specviz.record.numbers import COUNT
+from specviz.values import Value
 
 NO_BODY = "none"
 MIN_PARAMETERS, MAX_PARAMETERS = 10_000_000, 100_000_000_000
@@ -26,22 +26,19 @@ _WIDTH_PER_LAYER = 64  # so a model that is twice as deep is twice as wide
 _FEED_FORWARD = 8 / 3  # of the width, as in Llama
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Value):
     width: int
     feed_forward: int
     layers: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedBody:
+class NamedBody(Value):
     name: str
     like: str  # the model whose shape this body has
     shape: Shape
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelShape:
+class ModelShape(Value):
     """The shape of a Llama-like model, as needed to enlarge it."""
 
     shape: Shape
@@ -63,8 +60,7 @@ class ModelShape:
         return self.head_width * self.heads // self.key_heads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyInfo:
+class BodyInfo(Value):
     """The body of a model in a run. ``own_parameters`` is the model's size without the body."""
 
     name: str

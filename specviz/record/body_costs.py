@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from specviz.errors import ConfigError
 from specviz.record.bodies import NAMED_BODIES, NO_BODY, ModelShape, parameters_of, shape_of
 from specviz.record.pairs import memory_margin
+from specviz.values import Value
 
 STEP_SHARE = 0.6  # share of the bandwidth that a step of one token reaches
 LONGEST_STEP = 0.06  # seconds that a step with a default body may take
@@ -21,8 +21,7 @@ _OFFERED_SIZES = ("10M", "30M", "60M", "90M", "200M", "500M")
 _FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyRoom:
+class BodyRoom(Value):
     """The models of a pair and the resources of this machine, from which bodies are chosen.
 
     ``target`` or ``draft`` is None if that model cannot be enlarged.
@@ -35,8 +34,7 @@ class BodyRoom:
     itemsize: int  # bytes per weight that is not quantised
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyCost:
+class BodyCost(Value):
     parameters: int
     memory_bytes: int  # size of the weights
     step_bytes: int  # weights that a step of one token reads

@@ -6,10 +6,10 @@ lower acceptance: decoding is exact but slower, and no test of the text detects 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.errors import ConfigError
+from specviz.values import Value
 
 Symptom = Literal["distribution", "acceptance", "both"]
 _COSTS: dict[Symptom, str] = {
@@ -19,8 +19,7 @@ _COSTS: dict[Symptom, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
+class Break(Value):
     """A deliberate mistake.
 
     ``distance`` was measured on the embedded pair at temperature 1: the mean total variation

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
+
+from specviz.values import Value
 
 Role = Literal["system", "user", "assistant"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Value):
     """A message of a conversation; an empty assistant message is the one to generate."""
 
     role: Role
@@ -18,8 +19,7 @@ class Message:
     rounds: int = 0  # number of rounds that generated the message; 0 for other messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Value):
     """A user's message, and the messages before it."""
 
     before: tuple[Message, ...]

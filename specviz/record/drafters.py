@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from specviz.errors import ConfigError
+from specviz.values import Value
 
 MODEL = "model"
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _NUMBER = re.compile(r"[1-9]\d{0,3}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftMethod:
+class DraftMethod(Value):
     """A draft method.
 
     ``drafts_with``: the kind of draft that the pair must have, ``MODEL`` or a kind of head; empty
@@ -140,8 +139,7 @@ def drafters_list(names: Iterable[str] = tuple(_KNOWN)) -> str:
     return "\n".join(["How candidates are drafted:", "", *(f"- {_KNOWN[n].does}" for n in names)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenDrafter:
+class ChosenDrafter(Value):
     """A chosen drafter: its method and, for early exit, its number of layers."""
 
     method: DraftMethod

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Never
 
 from specviz.errors import ConfigError
 from specviz.record.limits import MAX_GAMMA
+from specviz.values import Value
 
 MAX_FORKS = 100
 _UNIFORM = 2**24  # uniforms are multiples of 1 / _UNIFORM
 _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)?)|>(\d{1,9}))")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork:
+class Fork(Value):
     """An overruled verdict on the candidate at a place of a round.
 
     ``uniform`` is the draw that decides the new verdict, in place of the draw from the seed. At

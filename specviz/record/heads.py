@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadInfo:
+class HeadInfo(Value):
     """The hidden states that a drafting head reads, and the tokens that it can propose.
 
     ``places``: which hidden states of the target: i is the input of layer i, -1 the final state.

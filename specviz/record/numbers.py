@@ -6,7 +6,7 @@ sentences. Bytes are decimal: a kilobyte has 1000. Unknown values are a dash.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specviz.values import Value
 
 __all__ = [
     "COST",
@@ -33,8 +33,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 _THREE_DIGITS = 999.5  # from here on a number would round to four digits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
+class Quantity(Value):
     """A kind of number: digits after the decimal point, and unit."""
 
     digits: int
@@ -88,7 +87,6 @@ class Quantity:
         return self.bare(min(1.0, max(0.0, value)) if self.share else value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Size(Quantity):
     """Bytes, with three digits and the unit that fits: "12.3 kB", "1.23 GB"."""
 
@@ -101,7 +99,6 @@ class _Size(Quantity):
         return f"{size:.3g} {_SIZES[-1]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Count(Quantity):
     """Parameters: "6.1 M", "88 M", "1.0 B"."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +15,7 @@ from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.drafters import MODEL, head_method
 from specviz.record.limits import check_one_of
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.record.trace import Environment, ModelInfo, PairInfo
@@ -84,8 +85,7 @@ def weights_title(target: str, draft: str) -> str:
     return ", ".join(f"{role} in {weight_words(kind)}" for role, kind in kinds if kind != "auto")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairSpec:
+class PairSpec(Value):
     """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
     An invalid device, dtype, step or thread count raises ConfigError here, before any library is
@@ -222,8 +222,7 @@ class PairSpec:
         return pair_title(self.label)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Value):
     """The progress of loading a pair; bytes are None if unknown."""
 
     activity: Activity
@@ -232,8 +231,7 @@ class Progress:
     total_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPart:
+class LoadPart(Value):
     """A part of loading a pair, with its duration."""
 
     text: str
@@ -243,8 +241,7 @@ class LoadPart:
 ProgressCallback = Callable[[Progress], None]  # may raise to stop the work
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCheck:
+class ModelCheck(Value):
     """One model as its configuration files describe it."""
 
     name: str
@@ -253,8 +250,7 @@ class ModelCheck:
     bytes_to_fetch: int  # 0 if the weights are already on this machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Presence:
+class Presence(Value):
     """The hashes of a pair's weights, and the environment in which a run would be made.
 
     A hash is None if the weights are not on this machine. ``others``: the environments of other
@@ -267,8 +263,7 @@ class Presence:
     others: tuple[Environment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCheck:
+class PairCheck(Value):
     """Facts about a pair that its configurations and tokenizers show without any weights."""
 
     target: ModelCheck
@@ -294,8 +289,7 @@ class PairCheck:
         return self.memory_needed <= self.memory_free
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPair:
+class KnownPair(Value):
     """A well-known pair on the Hub."""
 
     family: str

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Never, get_args
 
@@ -26,6 +25,7 @@ from specviz import ASSETS
 from specviz.errors import ConfigError
 from specviz.record.conversations import Conversation, Message, Role, TypedPrompt
 from specviz.record.numbers import SIZE
+from specviz.values import Value
 
 MAX_ITEMS = 600  # Spec-Bench has 560
 MAX_SUITE_BYTES = 5 * 10**6
@@ -40,8 +40,7 @@ _REMEDY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
+class Preset(Value):
     """A shipped prompt; ``before`` holds the earlier messages of its conversation."""
 
     kind: str
@@ -80,8 +79,7 @@ def kind_of(text: str) -> str | None:
     return next((preset.kind for preset in shipped if preset.text == text), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteItem:
+class SuiteItem(Value):
     """One prompt of a suite; ``before`` holds the earlier messages of its conversation."""
 
     prompt: str

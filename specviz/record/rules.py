@@ -6,15 +6,15 @@ and a judge with its case in ``make_judge`` of ``engine/decoding/judges.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from specviz.values import Value
 
 RuleName = Literal["lossless", "block", "coupled", "match", "over-accept", "typical"]
 Deciding = Literal["odds", "together", "equal", "threshold"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Value):
     """An acceptance rule.
 
     ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal, Never, get_args
 
 from specviz.errors import ConfigError
@@ -20,12 +19,12 @@ from specviz.record.shapes import (
     shape_text,
 )
 from specviz.record.stopping import DraftUntil, parse_stopping
+from specviz.values import Value
 
 ResidualName = Literal["leftover", "target", "draft"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
+class RunConfig(Value):
     """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
 
     A round drafts one of three: ``num_drafts`` chains of length ``gamma``; a tree of shape

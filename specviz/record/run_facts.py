@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
+class RunFacts(Value):
     """Facts of a run by specviz or another engine; unreported values are None or empty."""
 
     name: str  # of the pair; for another engine, of its model

@@ -10,13 +10,13 @@ that the text was sampled with.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specviz.record.trace import Prompt, RunConfig
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingParams:
+class SamplingParams(Value):
     """The sampling parameters of both models."""
 
     temperature: float
@@ -27,8 +27,7 @@ class SamplingParams:
         return replace(config, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextScores:
+class TextScores(Value):
     """The scores of a text, one value per token.
 
     ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
@@ -78,8 +77,7 @@ class TextScores:
         return tuple(own if prob else float(match) for own, prob, match in rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedRounds:
+class CopiedRounds(Value):
     """The rounds of prompt or suffix lookup along a known text, one value per round.
 
     A known text determines these rounds: a proposed token is accepted exactly if it is the text's
@@ -92,8 +90,7 @@ class CopiedRounds:
     emitted: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredText:
+class ScoredText(Value):
     """A text with its scores under one set of sampling parameters.
 
     ``ends``: the text ends with an end-of-text token, not at a limit. ``own``: the target wrote the

@@ -7,11 +7,11 @@ An engine reports far less than our own loop. Unreported values are None, never 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from specviz.record.run_facts import RunFacts, sampling_words
 from specviz.record.trace import Finish, Trace
+from specviz.values import Value
 
 EngineName = Literal["vllm", "llama.cpp", "sglang", "lmstudio", "openai"]
 ENGINES: dict[EngineName, str] = {
@@ -40,8 +40,7 @@ GROUNDS: dict[Grounds, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class Capabilities(Value):
     """What an engine can report; False if it is not known to report it."""
 
     token_ids: bool = False
@@ -53,8 +52,7 @@ class Capabilities:
     can_switch_off: bool = False  # a request can turn speculation off
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerInfo:
+class ServerInfo(Value):
     """The engine at an address. The address contains neither key nor password."""
 
     address: str
@@ -71,8 +69,7 @@ class ServerInfo:
         return f"{name} {self.version}" if self.version else name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Value):
     """The settings of a request besides the prompt."""
 
     max_new_tokens: int = 128
@@ -84,8 +81,7 @@ class ServerSettings:
     ignore_eos: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerRound:
+class ServerRound(Value):
     """Tokens that arrived together. The engine itself reports ``drafted`` and ``accepted``."""
 
     index: int
@@ -99,8 +95,7 @@ class ServerRound:
     logprobs: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTotals:
+class ServerTotals(Value):
     """The engine's totals for one answer."""
 
     rounds: int | None = None
@@ -109,24 +104,21 @@ class ServerTotals:
     tokens: int | None = None  # of the whole answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedAnswer:
+class TimedAnswer(Value):
     """The decoding time of one answer, after its first token."""
 
     tokens: int
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerBlock:
+class ServerBlock(Value):
     """Four answers to one prompt, in this order: target alone, speculative twice, target alone."""
 
     alone: tuple[TimedAnswer, ...]
     speculative: tuple[TimedAnswer, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTrace:
+class ServerTrace(Value):
     """A complete answer of a serving engine.
 
     A token without a draft, such as the first one after the prompt, is a round with ``drafted``
@@ -194,8 +186,7 @@ def dispatch(
     return answer(trace) if isinstance(trace, ServerTrace) else own(trace)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
+class Counters(Value):
     """An engine's counters at one moment, over all requests that the engine has served."""
 
     at: float  # seconds of a monotonic clock, or the time in a log

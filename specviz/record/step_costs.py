@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from specviz.values import Value
 
 ENOUGH_SAMPLES = 6  # for a median that a few outliers do not move
 NOISE_LIMIT = 0.05  # step costs that drift by more are measured again at the next idle time
 BUSY = 0.15  # share of the processors' time used by other processes, reported from here on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeCosts:
+class ShapeCosts(Value):
     """Seconds of a round with one tree or with several drafts, by context.
 
     ``draft`` is a whole draft phase; ``verify`` is the target's pass over the pending token and all
@@ -30,8 +30,7 @@ class ShapeCosts:
     dynamic: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassBytes:
+class PassBytes(Value):
     """The bytes that a pass reads, which do not depend on how many tokens it processes.
 
     A pass reads the weights once, and the keys and values of the whole context once.
@@ -47,8 +46,7 @@ class PassBytes:
 Phase = Literal["draft", "verify", "other"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseCost:
+class PhaseCost(Value):
     """The mean cost of one phase over rounds of the same kind, in one-token steps of the target.
 
     Rounds of a kind have equally many candidates and, for the draft phase, equally many tokens in
@@ -62,8 +60,7 @@ class PhaseCost:
     error: float  # half-width of the 95 % interval of the logarithm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCosts:
+class RunCosts(Value):
     """The costs of the phases of one run, from its timed slices."""
 
     created: str
@@ -76,8 +73,7 @@ class RunCosts:
     others: float | None = None  # share of all processors' time used by other processes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCosts:
+class StepCosts(Value):
     """Seconds per step, by the number of tokens fed and by the length of the context.
 
     ``draft[n - 1][i]`` is the first draft step of a round, fed n tokens (1 or 2) at

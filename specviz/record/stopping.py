@@ -6,16 +6,15 @@ The text of a criterion is its name, followed by a colon and a number if it take
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.errors import ConfigError
+from specviz.values import Value
 
 Reason = Literal["count", "confidence", "cost", "oracle"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopping:
+class Stopping(Value):
     """A stopping criterion.
 
     ``measured``: runs with this criterion have real times. The oracle's times are not real,
@@ -56,8 +55,7 @@ STOPPINGS_IN_WORDS = "; ".join(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftUntil:
+class DraftUntil(Value):
     stopping: Stopping
     threshold: float = 0.0
 

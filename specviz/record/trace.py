@@ -35,7 +35,7 @@ samples, ``rival`` is that token; a candidate equal to it is accepted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from specviz.record.bodies import BodyInfo, sized_model
@@ -46,6 +46,7 @@ from specviz.record.pairs import weights_title
 from specviz.record.run_config import RunConfig, settings_words
 from specviz.record.run_facts import RunFacts
 from specviz.record.step_costs import StepCosts
+from specviz.values import Value
 
 Verdict = Literal["accepted", "rejected", "cut", "discarded"]
 ExtraKind = Literal["recovered", "bonus"]
@@ -57,8 +58,7 @@ MAX_SLICES = 10_000  # maximum timed slices of a run
 MAX_PASSES = 2  # maximum passes of a lane along one slice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternatives:
+class Alternatives(Value):
     """The most likely tokens of a distribution, most likely first."""
 
     token_ids: tuple[int, ...]
@@ -66,8 +66,7 @@ class Alternatives:
     probs: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insight:
+class Insight(Value):
     """The distributions of both models at one position.
 
     At temperature 0 the run uses one-hot distributions, which show no alternatives. In that case
@@ -83,8 +82,7 @@ class Insight:
     residual_top: Alternatives
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
+class Rival(Value):
     """The token that the target sampled at a candidate's position."""
 
     token_id: int
@@ -94,8 +92,7 @@ class Rival:
     margin: float | None = None  # noise / probability: runner-up over this token, minus 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Value):
     """A drafted token and everything that decided its verdict."""
 
     token_id: int
@@ -125,8 +122,7 @@ class Candidate:
         return self.verdict in ("accepted", "rejected")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extra:
+class Extra(Value):
     """The token after the accepted candidates, drawn from the residual or from the target."""
 
     token_id: int
@@ -139,8 +135,7 @@ class Extra:
     outside: bool = False  # whether the head's vocabulary lacks the token
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTimes:
+class RoundTimes(Value):
     """Wall-clock seconds of one round. ``decode`` leaves out ``record``, the time of recording."""
 
     draft: float
@@ -153,8 +148,7 @@ class RoundTimes:
         return self.draft + self.verify + self.other
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Round(Value):
     """One draft phase, one target pass, the verdicts, and the emitted tokens."""
 
     index: int
@@ -187,8 +181,7 @@ class Round:
         return self.cut is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInfo:
+class ModelInfo(Value):
     """One model of the pair, with what is needed to load the same model again."""
 
     name: str
@@ -202,8 +195,7 @@ class ModelInfo:
     head: HeadInfo | None = None  # if the model is a drafting head
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairInfo:
+class PairInfo(Value):
     name: str
     target: ModelInfo
     draft: ModelInfo | None  # None if no model drafts
@@ -234,8 +226,7 @@ class PairInfo:
         return weights_title(self.target.weights_option, draft)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(Value):
     """Where a run was measured.
 
     If several devices share the runs of a plan, ``place`` is an anonymous id of the device; it is
@@ -257,8 +248,7 @@ class Environment:
         return f"{device}, {self.threads} threads" if self.threads > 1 else device
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Value):
     text: str
     token_ids: tuple[int, ...]
     token_texts: tuple[str, ...]
@@ -266,8 +256,7 @@ class Prompt:
     before: tuple[Message, ...] = ()  # the earlier messages of a conversation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prefill:
+class Prefill(Value):
     """Seconds of the prefill of each model."""
 
     target: float
@@ -275,8 +264,7 @@ class Prefill:
     copied: int = 0  # prompt tokens already in the KV caches, from earlier messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Value):
     """A predicted speedup, from step costs and the acceptance on other texts of the same kind.
 
     ``low`` and ``high`` are the 95 % prediction interval of the observed speedup. The interval
@@ -293,8 +281,7 @@ class Forecast:
     from_text: float | None = None  # share of the squared width that texts and draws cause
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseTimes:
+class PhaseTimes(Value):
     """Mean seconds of each phase, over those rounds of a slice that are of the same kind.
 
     Such rounds have equally many candidates and equally many tokens in the first draft step.
@@ -308,8 +295,7 @@ class PhaseTimes:
     other: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class Slice(Value):
     """Seconds of the target alone and of speculative decoding along some rounds of the run.
 
     The rounds are ``first`` to ``last`` (exclusive). The passes ran in the order target alone,
@@ -323,8 +309,7 @@ class Slice:
     phases: tuple[PhaseTimes, ...] = ()  # of the speculative passes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class Conditions(Value):
     """The state of the machine during timing. Values that the machine does not report are None."""
 
     others: float | None = None  # share of all processors' time used by other processes
@@ -332,8 +317,7 @@ class Conditions:
     on_battery: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(Value):
     """The times of the target alone and of speculative decoding along the same tokens, by slice."""
 
     slices: tuple[Slice, ...]
@@ -341,8 +325,7 @@ class Baseline:
     conditions: Conditions | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftingCosts:
+class DraftingCosts(Value):
     """The step costs from which ``draft_until=cost`` decides when to stop, in target steps.
 
     ``verify[n - 1]`` is the cost to verify n tokens.
@@ -353,8 +336,7 @@ class DraftingCosts:
     verify: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(Value):
     """A whole run: settings, environment, every round, and the baseline."""
 
     config: RunConfig

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specviz.errors import ConfigError, ServerError
 from specviz.measure.stoppable import StoppableWork
@@ -32,6 +32,7 @@ from specviz.tune.parity_values import (
     Unit,
     total,
 )
+from specviz.values import Value
 
 LEAST_PROMPTS, PROMPTS, TOKENS = 4, 16, 64  # fewest prompts; default number; tokens per answer
 _MOST_AT_ONCE = 4
@@ -41,8 +42,7 @@ _COUNTED_WITHIN = 10.0  # seconds after an answer's end; by then the counters mu
 _EVERY = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuringPlan:
+class MeasuringPlan(Value):
     """The requests to an engine. The temperature in ``settings`` is for the condition "sampled"."""
 
     prompts: tuple[str, ...]

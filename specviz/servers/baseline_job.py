@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specviz.errors import ServerError
 from specviz.figures.paired import Ratio
 from specviz.measure.background_job import Job
@@ -11,6 +9,7 @@ from specviz.record.server_run import ServerBlock, ServerInfo, ServerTrace
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY, KeyName
 from specviz.servers.asking import Answer, ask
 from specviz.servers.baseline import blocks_against, speedup_of
+from specviz.values import Value
 
 BASELINE_JOB = "servers"  # the job's name in the job queue
 BLOCKS = 5
@@ -19,8 +18,7 @@ _WARM_UP = 2
 MOST_ANSWERS = BLOCKS * _OF_A_BLOCK + _WARM_UP
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineRequest:
+class BaselineRequest(Value):
     """The answer to time (``trace``), and the server that runs the target alone (``alone``).
 
     If ``alone`` is None, the answer's own server turns speculation off.

@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from threading import Event, Timer
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from specviz.errors import ServerError
 from specviz.servers.address import KeyName, checked_address, key_for, withheld_key
 from specviz.servers.failures import answered, broken, unreachable
 from specviz.servers.foreign_json import KeyRemover, decoded
+from specviz.values import Value
 
 MAX_LINE = 10**6  # bytes
 MAX_BODY = 64 * 10**6  # bytes of an answer
@@ -31,8 +31,7 @@ _LONGEST_ERROR = 10_000  # bytes read of an error's body
 _NO_SUCH_PAGE = (404, 405, 501)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Value):
     """Time limits of one request, in seconds."""
 
     connect: float = 5.0
@@ -44,8 +43,7 @@ PATIENT = Limits()
 QUICK = Limits(between=10.0, total=20.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Value):
     """A line of a stream. ``at``: ``time.perf_counter()`` when the line's last bytes arrived."""
 
     text: str

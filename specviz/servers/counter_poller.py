@@ -10,12 +10,12 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
 from specviz.errors import ServerError, SpecvizError
 from specviz.record.server_run import Counters
 from specviz.servers.counters import Rates, rates, went_back
+from specviz.values import Value
 
 POLL_SECONDS = 1.0  # between two readings
 AVERAGE_SECONDS = 10.0  # the rates of a point are averages over this time
@@ -25,8 +25,7 @@ _UNSEEN = 5.0  # polling ends this many seconds after the last ``look``
 _AFTER_FAILURE = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Value):
     """The rates at one reading, ``at`` seconds after the first reading.
 
     ``restarted``: whether the engine was restarted since the previous reading.
@@ -37,8 +36,7 @@ class Point:
     restarted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterHistory:
+class CounterHistory(Value):
     """The points from index ``first`` on, the last counters, and the rates over the last minute.
 
     Older points were dropped.

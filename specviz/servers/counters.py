@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from specviz.errors import ServerError
 from specviz.figures.arithmetic import known_ratio
@@ -25,6 +25,7 @@ from specviz.servers.address import SERVER_KEY
 from specviz.servers.connection import Connection
 from specviz.servers.failures import broken
 from specviz.servers.prometheus import Sample, position_of, samples_of
+from specviz.values import Value
 
 # The names of the counters by engine; the ending ``_total`` may be missing.
 _NAMES: dict[EngineName, dict[str, str]] = {
@@ -52,8 +53,7 @@ _TOTAL = "_total"
 _LARGEST = 2.0**53  # above this, a float64 cannot represent every integer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class Rates(Value):
     """Rates between two readings; a rate is None if a counter is missing or the divisor is 0."""
 
     seconds: float

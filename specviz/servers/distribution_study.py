@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.errors import ServerError
 from specviz.record.pairs import PairSpec
 from specviz.theory.listed_distributions import ListedDistribution
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionStudy:
+class DistributionStudy(Value):
     """A study that yields the distribution at every token of a text.
 
     ``top``: number of most likely tokens to list; None for all.
@@ -45,8 +44,7 @@ class DistributionStudy:
                 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenStudy:
+class TokenStudy(Value):
     """A study that yields a text's token ids, then the text of every token in the vocabulary."""
 
     text: str

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import Grounds, ServerRound, ServerTotals
 from specviz.record.trace import Finish
+from specviz.values import Value
 
 Prompt = str | tuple[int, ...]
 Event = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(Value):
     """A model in a server's list, and its owner according to the list."""
 
     model: str
     owner: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value):
     path: str
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Value):
     """What is known of an answer so far. ``finish`` is None while the answer is in progress."""
 
     rounds: tuple[ServerRound, ...]
@@ -54,8 +52,7 @@ class Reading(Protocol):
     def outcome(self) -> Outcome: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(Value):
     """One chunk of the text, from one event. ``num_tokens`` is 0 if it is not reported."""
 
     text: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from specviz.record.limits import MAX_DRAFTED
+from specviz.values import Value
 
 MAX_SAMPLES = 100_000
 _LONGEST_LINE = 10_000  # characters
@@ -22,8 +22,7 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'(?<!\w)([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Value):
     name: str
     labels: Mapping[str, str]
     value: float

@@ -8,26 +8,25 @@ A chunk contains whole steps; only the answer's last step may have been cut.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import ServerRound, ServerTotals
 from specviz.servers.pieces import Piece
+from specviz.values import Value
 
 _MOST_TRIES = 200_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Value):
     """A step with drafts, as the engine reports it."""
 
     drafted: int
     accepted: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Value):
     """The tokens of one step; ``step`` is None for a step without drafts."""
 
     num_tokens: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specviz.errors import ModelFileError
 from specviz.local_models.headers import Headers
@@ -17,6 +16,7 @@ from specviz.local_models.searching import path_at
 from specviz.record.numbers import counted, time_text
 from specviz.record.pairs import PairSpec
 from specviz.store.kept_values import change_value, load_value
+from specviz.values import Value
 
 _KIND = "load-times"
 _MOST_LOADS = 40  # loads stored under one key; the oldest are dropped
@@ -24,21 +24,18 @@ _MOST_USED = 5  # an estimate uses at most this many loads, the latest
 _LARGEST_RATIO = 2.0  # larger / smaller pair in bytes, for an earlier load to count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Load:
+class _Load(Value):
     file_bytes: int  # of the weights of both models
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loads:
+class _Loads(Value):
     """The loads stored under one key, the newest last."""
 
     loads: tuple[_Load, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedLoad:
+class ExpectedLoad(Value):
     """The range of seconds that a load may take, estimated from ``num_loads`` earlier loads."""
 
     low: float

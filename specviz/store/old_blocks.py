@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.record.trace import MAX_PASSES, Baseline, Round, Slice, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
+class _Block(Value):
     """One timed pass: seconds of each token (target alone) or of each round (speculative)."""
 
     lane: Literal["target", "speculative"]
     seconds: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Blocks:
+class _Blocks(Value):
     blocks: tuple[_Block, ...]
     prefill: float
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.record.server_run import AnyTrace
+from specviz.values import Value
 
 SortKey = Literal[
     "created", "name", "pair", "kind", "gamma", "temperature", "tokens",
@@ -13,8 +13,7 @@ SortKey = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class RunSummary(Value):
     """The columns of a run that lists show without opening its trace.
 
     For answers of other engines, fields that the engine does not report are None.
@@ -51,8 +50,7 @@ class RunSummary:
     weights: str | None = None  # as in ``PairInfo.chosen_weights``; None for older runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
+class NewRun(Value):
     """A run to add to the library.
 
     ``comparison`` is the key of an existing comparison; ``job`` is the lane, item and repeat within
@@ -68,8 +66,7 @@ class NewRun:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
+class RunRow(Value):
     """A run of the library without its trace."""
 
     id: str
@@ -83,8 +80,7 @@ class RunRow:
     trace_bytes: int  # compressed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facets:
+class Facets(Value):
     """The values that occur in each column by which runs can be filtered."""
 
     pairs: tuple[str, ...] = ()
@@ -99,7 +95,6 @@ class Facets:
     engines: tuple[str | None, ...] = ()  # None: our own engine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Facets):
     """Filter and order of a list of runs. An empty tuple filters nothing.
 
@@ -118,8 +113,7 @@ class Query(Facets):
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRow:
+class ComparisonRow(Value):
     """A comparison, and how many of its runs are stored."""
 
     key: str

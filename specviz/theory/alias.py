@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from specviz.values import Value
 
 Indices = NDArray[np.intp]
 Uniforms = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AliasTable:
+class AliasTable(Value, eq=False):
     """Distributions over ``size`` tokens, each split into ``size`` bins of equal width.
 
     A bin holds at most two tokens.

@@ -14,18 +14,17 @@ a round drafts no candidate at a token, give odds of 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specviz.errors import TheoryError
+from specviz.values import Value
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class Walk(Value):
     """Expected counts over the whole rounds of a known text."""
 
     rounds: float

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -26,6 +25,7 @@ from specviz.theory.tradeoff import (
     distribution_pair,
     residual_distribution,
 )
+from specviz.values import Value
 
 Verifier = Literal["token", "block"]
 
@@ -33,8 +33,7 @@ _MAX_STATES = 300_000
 _SAME = 1e-12  # weights within this relative distance are merged
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
+class Curves(Value):
     """Expected accepted candidates at gamma = 1, 2, …
 
     ``token`` and ``block`` are the two verifiers, ``bound`` is an upper bound for any verifier.

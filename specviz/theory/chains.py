@@ -6,18 +6,16 @@ acceptance can differ from token to token, and yet sums over all texts can be co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
+from specviz.values import Value
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Chains:
+class Chains(Value, eq=False):
     """A draft and a target as Markov chains; token n is drawn from ``kernels[n, token n - 1]``.
 
     The prompt's last token precedes token 0 and is drawn from ``start``.

@@ -9,17 +9,16 @@ of Yin et al. 2024, theorem 1, depend only on the mean.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import ConfigError
 from specviz.theory.speed import expected_tokens
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StickyText:
+class StickyText(Value):
     """A text of easy and hard tokens.
 
     ``easy`` and ``hard`` are the acceptance probabilities, ``easy_share`` is the share of easy

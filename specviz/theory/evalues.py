@@ -26,13 +26,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specviz.errors import TheoryError
+from specviz.values import Value
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -72,8 +72,7 @@ SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Emitted:
+class Emitted(Value, eq=False):
     """Emitted tokens of one run in order, with both models' distributions at each token.
 
     ``target``, ``draft`` and ``possible`` are [num_tokens, vocabulary]. ``possible`` marks the
@@ -87,8 +86,7 @@ class Emitted:
     possible: Marks | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detectable:
+class Detectable(Value):
     """The smallest change of a set's probability that should have raised an alarm by now."""
 
     tokens: str  # the name of the set

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class Example(Value):
     """A draft and a target distribution over the same few tokens, and their source."""
 
     name: str

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
+from specviz.values import Value
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -53,8 +54,7 @@ class Filters:
         return (self.temperature, self.top_k, self.top_p) == (1.0, 0, 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedScore:
+class ListedScore(Value):
     """The acceptance probability of one token of a text, and bounds of the overlap.
 
     ``low`` and ``high`` bound the overlap, sum min(draft, target). They are equal if the overlap

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
 from specviz.theory.tradeoff import Chances, Distribution, distribution_pair
+from specviz.values import Value
 
 _ZERO = 1e-15
 _MAX_ORDERS = 400_000
 _HALVINGS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
+class Curves(Value):
     """For each rule, the probability that one of k candidates is accepted, at k = 1, 2, …"""
 
     naive: tuple[float, ...]

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specviz.values import Value
+
 
 @dataclass(frozen=True, slots=True)
 class LeviathanRow:
@@ -31,8 +33,7 @@ class LeviathanRow:
         return f"{self.task}, {self.draft}, T={self.temperature:g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChinchillaRow:
+class ChinchillaRow(Value):
     """One task of Chen et al. 2023, table 1: ms per token, and speedup over the target alone."""
 
     task: str
@@ -40,8 +41,7 @@ class ChinchillaRow:
     speedup: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaperLetters:
+class PaperLetters(Value):
     """The letters that a paper uses for the distributions of draft and target."""
 
     paper: str

@@ -11,16 +11,16 @@ SXM (989 TFLOPS, 3.35 TB/s) and H200 SXM (989 TFLOPS, 4.8 TB/s, 141 GB); dense b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specviz.errors import ConfigError
 from specviz.theory.speed import expected_tokens
+from specviz.values import Value
 
 _BYTES_PER_PARAMETER = 2.0  # bf16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(Value):
     """A GPU: peak operations per second, memory bandwidth in bytes per second, bytes of memory."""
 
     name: str
@@ -34,8 +34,7 @@ class Gpu:
         return self.operations / self.bandwidth * _BYTES_PER_PARAMETER / 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class Model(Value):
     """A dense model: number of parameters, and bytes of KV cache per token."""
 
     parameters: float
@@ -62,8 +61,7 @@ def sized(model: Model, parameters: float) -> Model:
     return replace(model, parameters=parameters, cache_bytes=growth * model.cache_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Value):
     """A pair on a GPU that decodes ``batch`` sequences of ``context`` tokens."""
 
     gpu: Gpu

@@ -9,7 +9,6 @@ distribution.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from specviz.theory.tradeoff import (
     lossless,
     residual_distribution,
 )
+from specviz.values import Value
 
 Text = tuple[int, ...]
 Kernel = Callable[[Text], Chances]  # the tokens so far -> the distribution of the next
@@ -31,8 +31,7 @@ Stops = Callable[[Text], bool]  # whether drafting ends after these candidates
 _MAX_TEXTS = 300_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PositionOutcome:
+class PositionOutcome(Value, eq=False):
     """The probabilities that one position emits each token.
 
     ``accepted``: the token is an accepted candidate. ``recovered``: the token replaces a rejected

@@ -7,16 +7,16 @@ round costs gamma * c + v, however many tokens it emits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from specviz.values import Value
+
 _GONE = 1e-14  # probabilities below this change no displayed digit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RoundsDistribution:
+class RoundsDistribution(Value, eq=False):
     """How many rounds ``num_tokens`` tokens take; ``chances[r]`` is the probability of r rounds."""
 
     num_tokens: int

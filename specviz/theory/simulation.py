@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Literal
@@ -20,13 +19,13 @@ from numpy.typing import NDArray
 from specviz.errors import TheoryError
 from specviz.theory.alias import Indices, alias_table
 from specviz.theory.chains import Chains, Floats
+from specviz.values import Value
 
 _LANES = 16_384  # texts simulated in parallel: their state fits the processor's cache
 _MAX_DRAFTS = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Value):
     """The mean of a count over independent texts, with its standard error."""
 
     count: int
@@ -58,8 +57,7 @@ class Estimate:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Simulated:
+class Simulated(Value, eq=False):
     """Results of simulated texts. Results on the same Markov chains can be added."""
 
     rejections: Estimate  # per text
@@ -82,8 +80,7 @@ class Simulated:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChainRule:
+class ChainRule(Value, eq=False):
     """The probabilities of a verification rule, at every step and for every previous token.
 
     The first position of a round, its root, has ``num_drafts`` candidates: candidate m is tested

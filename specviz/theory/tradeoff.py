@@ -10,12 +10,12 @@ absolute differences.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
+from specviz.values import Value
 
 Distribution = NDArray[np.float64]
 Chances = Sequence[float] | NDArray[np.float64]
@@ -24,8 +24,7 @@ _SUM_SLACK = 1e-6  # for probabilities printed to a few digits, or from float32
 _ZERO = 1e-15  # rounding error of an empty residual
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Areas:
+class Areas(Value, eq=False):
     """Parts of the draft and target distributions under a rule, one value per token.
 
     ``overlap`` is min(draft, target). ``accepted`` and ``rejected`` add up to the draft.
@@ -38,8 +37,7 @@ class Areas:
     residual: Distribution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Optimum:
+class Optimum(Value, eq=False):
     """The least bias that a rule allows, and a recovery distribution that attains it.
 
     Yin et al. 2024, theorem 4.
@@ -49,8 +47,7 @@ class Optimum:
     bias: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tally:
+class Tally(Value, eq=False):
     """Simulated positions: trials, rejections, and how often each token was emitted."""
 
     trials: int

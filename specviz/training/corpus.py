@@ -16,14 +16,14 @@ from tokenizers import Tokenizer
 
 from specviz.errors import TrainingError
 from specviz.training.recipe import Stage
+from specviz.values import Value
 
 END_OF_TEXT = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
 _DOCUMENT_START_SHARE = 0.5  # share of sequences that start where a document starts, as prompts do
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Value):
     """One corpus file, split into training and held-out documents."""
 
     name: str

@@ -7,20 +7,19 @@ temperature, and the share of positions where both models have the same most lik
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from specviz.training.corpus import TokenStream
+from specviz.values import Value
 
 _LENGTH = 512
 _BATCH = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class Agreement(Value):
     """How well the draft's distributions agree with the target's along a text."""
 
     draft_loss: float

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from specviz.errors import TrainingError
+from specviz.values import Value
 
 StepLoss = Callable[[int, float], torch.Tensor]
 """The loss of a step, given its number and the share of the training that is done."""
@@ -41,8 +42,7 @@ class Pace(Protocol):
     def vector_rate(self) -> float: ...  # AdamW, for everything else
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingSetup:
+class TrainingSetup(Value):
     """Where and how often a training run saves checkpoints, and whether it saves the best weights.
 
     ``best_by``: the evaluation figure whose highest value so far marks the best weights; empty to

@@ -6,7 +6,7 @@ acceptance by kind of prompt in runs of the engine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -22,14 +22,14 @@ from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
 from specviz.training.corpus import Source, encode_documents
 from specviz.training.evaluate import agreement, held_out_loss
+from specviz.values import Value
 
 SAMPLE_PROMPT = "Once upon a time"
 SAMPLE_SEEDS = range(5)
 _MAX_TOKENS = 65_536  # held-out tokens per source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFigures:
+class SourceFigures(Value):
     """Figures of one source's held-out slice."""
 
     name: str
@@ -43,8 +43,7 @@ class SourceFigures:
     greedy_agreement: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindFigures:
+class KindFigures(Value):
     """Observed acceptance and tokens per round on one kind of prompt, at γ = 5."""
 
     kind: str
@@ -54,8 +53,7 @@ class KindFigures:
     tau_t07: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Value):
     sources: tuple[SourceFigures, ...]
     kinds: tuple[KindFigures, ...]
     samples: tuple[str, ...]

@@ -7,7 +7,6 @@ training. Every repeat times all shapes in turn.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from statistics import median
 
 import torch
@@ -17,6 +16,7 @@ from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.record.bodies import Shape
 from specviz.training.models import llama_config
+from specviz.values import Value
 
 TARGETS = (
     Shape(layers=8, width=192, feed_forward=512),
@@ -38,8 +38,7 @@ _REPEATS = 60
 _FED = (1, 6)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeCost:
+class ShapeCost(Value):
     """Milliseconds of a step with one token and with six."""
 
     shape: Shape

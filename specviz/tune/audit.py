@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from specviz.tune.short_runs import (
     logit_tolerance,
     speculation,
 )
+from specviz.values import Value
 
 if TYPE_CHECKING:
     import torch
@@ -46,8 +47,7 @@ _MOST_RUNS = 1_000_000  # each with a seed of its own
 _MOST_SEEDS = 10**12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
+class AuditReport(Value):
     """An audit's result so far. An alarm is never withdrawn.
 
     ``greedy``: the result of the check at temperature 0, which comes last; None before.
@@ -79,8 +79,7 @@ class AuditReport:
         return not self.alarm and (self.greedy is None or self.greedy.passes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(Value):
     """The settings to audit, the number of runs, and the bug to inject, if any."""
 
     config: RunConfig

@@ -15,7 +15,7 @@ is above 0. The interval is paired by position and corrected for the number of s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from specviz.record.numbers import TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.theory.student import t_quantile
 from specviz.tune.doctor_warnings import head_warnings
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -44,8 +45,7 @@ _BLOCK = 8  # neighbouring text positions averaged to one value, because they ar
 _STRIDE = 2  # tokens from one text position to the next
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingResult:
+class ReadingResult(Value):
     """How well a head drafts with one choice of settings."""
 
     changes: tuple[tuple[str, Any], ...]  # settings that differ from the files'
@@ -75,8 +75,7 @@ def setting_words(changes: Mapping[str, Any]) -> str:
     return ", ".join(_short(name, value) for name, value in changes.items()) or OWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorReport:
+class DoctorReport(Value):
     """The results: the files' own settings first, then other settings, best first."""
 
     head: str
@@ -99,8 +98,7 @@ class DoctorReport:
         return self.best.own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examining:
+class Examining(Value):
     """The current step of an examination, and how many of the planned trials are done."""
 
     doing: str
@@ -108,8 +106,7 @@ class Examining:
     planned: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doctor:
+class Doctor(Value):
     """An examination of a head along texts that the target writes for the preset prompts."""
 
     config: RunConfig
@@ -190,8 +187,7 @@ def head_of(pair: Pair) -> tuple[Head, ModelInfo]:
     return pair.head, pair.info.draft
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Text:
+class _Text(Value, eq=False):
     text: ReadText
     starts: tuple[int, ...]
     size: int

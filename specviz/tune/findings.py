@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from specviz.errors import ConfigError
 from specviz.record.conversations import Conversation, Message
 from specviz.record.drafters import chosen_drafter
 from specviz.record.numbers import TOKENS
+from specviz.values import Value
 
 ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "transformers"]
 Language = Literal["shell", "json", "python"]
@@ -25,8 +26,7 @@ AcceptanceRule = Literal["lossless", "match"]
 RATE_DIGITS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Value):
     """The models and settings for another engine. Models are folders or names on the Hub.
 
     ``prompt``: the first scored prompt; with ``chat``, the user message that follows ``before``.
@@ -99,8 +99,7 @@ class Finding:
         return f"{rule}: expect {expected} tokens per round; specviz has {own}."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snippet:
+class Snippet(Value):
     """A text to paste, with the engine's acceptance rule and expected tokens per round.
 
     ``rule`` and ``tau`` are None if acceptance is imposed or not known.
@@ -113,8 +112,7 @@ class Snippet:
     tau: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
+class EngineSettings(Value):
     """Snippets for an engine, and notes on what the engine cannot do or does differently."""
 
     engine: ServingEngine

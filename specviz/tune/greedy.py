@@ -7,12 +7,13 @@ texts is either such a near tie or a bug.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
 from specviz.tune import short_runs
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -21,8 +22,7 @@ GREEDY_TOKENS = 48  # of each text
 _GREEDY_PROMPTS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GreedyDivergence:
+class GreedyDivergence(Value):
     """The first token at temperature 0 that differs from the target's own text."""
 
     prompt: int  # index of the tested prompt
@@ -40,8 +40,7 @@ class GreedyDivergence:
         return "near tie" if self.shortfall <= self.limit else "a bug"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GreedyCheck:
+class GreedyCheck(Value):
     """The result of comparing speculation at temperature 0 with ``generate`` of transformers."""
 
     prompts: int

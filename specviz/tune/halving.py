@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.record.prompts import SuiteItem
+from specviz.values import Value
 
 _TRIMMED = 8  # of every 8 values, one is dropped at each end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(Value):
     """The number of candidates in a stage, and how often each of them is measured."""
 
     field: int

@@ -6,7 +6,7 @@ The jobs in ``confirming`` run the plan. Then measured speedups are compared wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specviz.comparison.lane_results import LaneRun, lane_result
 from specviz.comparison.plan import Lane, Plan
@@ -15,12 +15,12 @@ from specviz.record.numbers import PERCENT
 from specviz.record.prompts import SuiteItem
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.surface import Cell
+from specviz.values import Value
 
 Choice = tuple[Candidate, Cell]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredCell:
+class MeasuredCell(Value):
     """A cell's speedup, as expected before the runs and as measured.
 
     The interval covers the variation between prompts or, with one prompt, between its repeats.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.figures.metrics import metrics
@@ -19,6 +19,7 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.trace import RunConfig
 from specviz.tune.halving import Stage, fastest, mixed, stages_of
 from specviz.tune.methods import ShortRun
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -30,8 +31,7 @@ _MOST_TOKENS = 64  # of a run
 _SECONDS = 1.0  # for timing one run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShortRunStudy:
+class ShortRunStudy(Value):
     """A study that yields short runs, or None for a run without a whole round.
 
     ``config`` sets the method and the temperature.

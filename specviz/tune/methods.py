@@ -10,7 +10,6 @@ a method's rounds, short runs measure the speed (``method_runs``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.errors import ConfigError
@@ -18,6 +17,7 @@ from specviz.figures.expectation import Floats, acceptance_along
 from specviz.record.drafters import chosen_drafter
 from specviz.record.run_config import RunConfig, method_words
 from specviz.record.scores import ScoredText
+from specviz.values import Value
 
 Form = Literal["exact", "at least", "none"]
 Basis = Literal["expected", "at least", "measured"]  # what kind of value a speed is
@@ -89,8 +89,7 @@ def method_text(config: RunConfig) -> str:
     return ", ".join((*words, *method_words(config)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShortRun:
+class ShortRun(Value):
     """The result of a short run: how many whole rounds and tokens in them, and the speedup."""
 
     gamma: int

@@ -21,6 +21,7 @@ from specviz.tune.parity_findings import Reference, SettingCounts, report_of
 from specviz.tune.parity_statistics import distance
 from specviz.tune.parity_values import Counts, EngineMeasurement, EngineText, ParityReport, Unit
 from specviz.tune.parity_values import total as summed
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -33,8 +34,7 @@ _SCREENED = 2  # prompts on which all settings are tried
 _KEPT = 8  # settings that are compared on all prompts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parity:
+class Parity(Value):
     """A study that compares the acceptance of one or two engines with our own."""
 
     measured: tuple[EngineMeasurement, ...]
@@ -128,8 +128,7 @@ class _EngineParity:
             yield SettingCounts(words=setting_words(found[index].changes), counts=counts)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Text:
+class _Text(Value, eq=False):
     """The engine's answer, or our target's own text instead, with our target's hidden states."""
 
     read_text: ReadText
@@ -171,8 +170,7 @@ class _Text:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Walked:
+class _Walked(Value, eq=False):
     """A unit (answers that the engine wrote at the same time) with its texts."""
 
     unit: Unit

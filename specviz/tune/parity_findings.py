@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specviz.record.numbers import PERCENT, PROBABILITY, TOKENS
 from specviz.tune.parity_statistics import (
@@ -32,6 +32,7 @@ from specviz.tune.parity_values import (
     Sample,
     total,
 )
+from specviz.values import Value
 
 LEVEL = 0.05  # probability that an engine without a difference gets a finding
 _DIFFERENT_DRAFTS = 0.02  # relative difference of drafted candidates per round that is reported
@@ -45,8 +46,7 @@ _CAUSES: dict[Condition, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Value):
     """The counts of our rounds along the texts of a sample, one entry per unit."""
 
     sample: Sample
@@ -75,8 +75,7 @@ class Reference:
         return accepted_length(self.engine) - accepted_length(self.counts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingCounts:
+class SettingCounts(Value):
     """The counts of our rounds with one choice of head settings, one entry per prompt."""
 
     words: str

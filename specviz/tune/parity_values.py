@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.record.numbers import PERCENT, TOKENS
+from specviz.values import Value
 
 Condition = Literal["alone", "repeated", "concurrent", "sampled"]
 FindingKind = Literal["lower", "higher", "positions", "setting", "target", "condition", "engine"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class Counts(Value):
     """How many rounds had candidates, how many candidates were drafted, and how many accepted."""
 
     drafts: int
@@ -47,8 +46,7 @@ def total(counts: Sequence[Counts]) -> Counts:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineText:
+class EngineText(Value):
     """The engine's answer to prompt ``number``; ``token_ids`` is empty if it reports none."""
 
     number: int
@@ -59,16 +57,14 @@ class EngineText:
     prompt_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class Unit(Value):
     """Answers that the engine wrote at the same time, and how much its counters grew meanwhile."""
 
     texts: tuple[EngineText, ...]
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Value):
     """All answers under one condition."""
 
     condition: Condition
@@ -76,8 +72,7 @@ class Sample:
     units: tuple[Unit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineMeasurement:
+class EngineMeasurement(Value):
     """The acceptance of the engine at one address, measured from its counters."""
 
     address: str
@@ -88,8 +83,7 @@ class EngineMeasurement:
     samples: tuple[Sample, ...]  # the first is "alone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Value):
     """A difference whose interval excludes 0, described by a sentence."""
 
     kind: FindingKind
@@ -98,8 +92,7 @@ class Finding:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionResult:
+class ConditionResult(Value):
     """Acceptance under one condition.
 
     ``change``: the engine's τ divided by the reference's, minus 1. ``low`` and ``high``: the ends
@@ -124,8 +117,7 @@ class ConditionResult:
         return f"{low} to {high}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class Rates(Value):
     """An acceptance rate of the engine and of the reference.
 
     ``low`` and ``high``: the interval of the difference.
@@ -137,8 +129,7 @@ class Rates:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionResult:
+class PositionResult(Value):
     """Acceptance at a position, over rounds that accepted all candidates before, and over all."""
 
     position: int
@@ -146,8 +137,7 @@ class PositionResult:
     per_round: Rates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParityReport:
+class ParityReport(Value):
     """The engine's acceptance, the reference, and the findings on where they differ."""
 
     address: str

@@ -7,7 +7,7 @@ scored on the same texts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from specviz.comparison.plan import Lane, lane_labels
 from specviz.errors import ConfigError
@@ -18,6 +18,7 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams
 from specviz.record.trace import RunConfig
 from specviz.tune.methods import OWN_SETTINGS, check_method, is_plain
+from specviz.values import Value
 
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 MAX_CANDIDATES = 9
@@ -26,8 +27,7 @@ MAX_TEMPERATURES = 16
 _ENOUGH_TEXTS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Value):
     """The candidates, prompts, temperatures and γ for which Tune computes speedups.
 
     ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from specviz.store.dataclass_json import from_json
 from specviz.store.files import to_json
 from specviz.tune.audit import AuditReport
+from specviz.values import Value
 
 _MOST_REPORTS = 60  # of an audit; enough for a curve
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditCourse:
+class AuditCourse(Value):
     """The reports of an audit, oldest first; ``broken`` names the injected bug."""
 
     broken: str | None

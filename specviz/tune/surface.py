@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,7 @@ from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
 from specviz.theory.student import t_quantile
 from specviz.tune.methods import Basis, ShortRun
+from specviz.values import Value
 
 CONFIDENCE = 0.95
 AIM = 0.1  # half-width at which an answer's interval is narrow enough
@@ -40,8 +41,7 @@ KnownRounds = dict[int, tuple[ScoredText, list[ExpectedRounds]]]  # by the text'
 OddsOf = Callable[[ScoredText], ArrayLike]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(Value):
     """The values at one γ and temperature. ``speedup`` is None without step costs or runs.
 
     ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). For a lower
@@ -60,8 +60,7 @@ class Cell:
     from_texts: float | None = None  # share of the squared width that the texts cause
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surface:
+class Surface(Value):
     cells: tuple[Cell, ...]
 
     @property

@@ -8,7 +8,7 @@ this module does not load torch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.errors import PromptError
@@ -20,6 +20,7 @@ from specviz.record.drafters import first_method
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams, ScoredText
 from specviz.record.trace import PairInfo, Prompt, RunConfig, StepCosts
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -28,16 +29,14 @@ _SEEDS = 2**63  # as many as a run allows
 _WRITING_GAMMA = 4  # affects only how fast a text is written, not its distribution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairFound:
+class PairFound(Value):
     """A candidate's models and their memory. Both are None if a server runs the pair."""
 
     info: PairInfo | None
     memory_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostsFound:
+class CostsFound(Value):
     """Step costs at some temperatures; None if there was no time to measure them."""
 
     temperatures: tuple[float, ...]
@@ -47,8 +46,7 @@ class CostsFound:
 Found = PairFound | ScoredText | CostsFound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextStudy:
+class TextStudy(Value):
     """A study that yields the pair, stored step costs, every scored text, and missing step costs.
 
     ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
@@ -182,8 +180,7 @@ class TextStudy:
         return usual_method(replace(self.config, temperature=temperature), drafter)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Texts:
+class Texts(Value):
     """A study that yields only the texts of another study."""
 
     study: TextStudy

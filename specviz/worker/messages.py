@@ -8,7 +8,7 @@ round of a run is sent once; traces in other messages have no rounds.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from specviz.errors import SpecvizError
 from specviz.figures.throughput import Outlook
@@ -17,6 +17,7 @@ from specviz.record.body_costs import BodyRoom
 from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import LoadPart, PairCheck, PairSpec, Progress
 from specviz.record.trace import Baseline, Finish, Round, RunConfig, Trace
+from specviz.values import Value
 
 # Requests
 
@@ -25,17 +26,14 @@ def _new_id() -> str:
     return uuid.uuid4().hex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value):
     id: str = field(default_factory=_new_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PairRequest(Request):
     spec: PairSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(PairRequest):
     """Run a prompt.
 
@@ -54,7 +52,6 @@ class RunRequest(PairRequest):
     detects_chat: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest(PairRequest):
     """Load a pair; then, while idle, measure the step costs and acceptance for its first run.
 
@@ -64,7 +61,6 @@ class PrepareRequest(PairRequest):
     fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(PairRequest):
     """Check a pair, and whether ``prompts`` can be run on it."""
 
@@ -76,7 +72,6 @@ class RoomRequest(PairRequest):
     """Ask how much memory is available for simulated sizes of a pair; takes about a second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRequest(PairRequest):
     """Run a study on a pair; the worker sends the values one by one."""
 
@@ -94,8 +89,7 @@ class EndCalibrationRequest(Request):
 # Signals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signal:
+class Signal(Value):
     request_id: str
 
 
@@ -110,18 +104,15 @@ class CancelSignal(Signal):
 # Events
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class Hello(Value):
     """The process has started and accepts requests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairLoading:
+class PairLoading(Value):
     spec: PairSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairReady:
+class PairReady(Value):
     """A pair is loaded.
 
     ``parts``: how long each part of loading took; empty if the pair was already loaded.
@@ -134,51 +125,43 @@ class PairReady:
     notices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairGone:
+class PairGone(Value):
     """The models were unloaded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doing:
+class Doing(Value):
     """The current activity; None if there is nothing to show."""
 
     progress: Progress | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrating:
+class Calibrating(Value):
     """Whether a new measurement of step costs, requested by the user, is in progress."""
 
     going: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUsed:
+class MemoryUsed(Value):
     """Bytes of GPU memory in use if the pair is on a GPU, else bytes used by the process."""
 
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEvent:
+class RunEvent(Value):
     """An event of one run."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(RunEvent):
     record: Trace
     outlook: Outlook | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRound(RunEvent):
     entry: Round
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimed(RunEvent):
     """The baseline measured so far; sent several times after the last round, until ``over``."""
 
@@ -188,7 +171,6 @@ class RunTimed(RunEvent):
     over: bool  # no more slices follow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(RunEvent):
     """The trace of a run at its end, without its rounds."""
 
@@ -196,23 +178,20 @@ class RunRecord(RunEvent):
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutlookMade(RunEvent):
     """The predicted speedups of a run, if they were predicted after the run began."""
 
     outlook: Outlook
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyFound:
+class StudyFound(Value):
     """One value of a study."""
 
     request_id: str
     value: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestEnded:
+class RequestEnded(Value):
     request_id: str
     error: SpecvizError | None = None
     broken_off: bool = False  # a signal ended the request early

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from specviz.values import Value
 
 BEGINS = "The work begins."  # the checks pass; the work is replaced by this error
 REFUSED = "cannot be reached"  # nothing listens at the address, so no network is needed
@@ -12,8 +13,7 @@ NO_GPU = "needs a CUDA device"
 Step = str | tuple[str, str]  # a command line; or with what its error says, if it fails, too
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Value):
     """A remedy and the command lines that follow it, in order.
 
     ``module`` writes the remedy, which names the options and commands ``names``. ``wrong`` is

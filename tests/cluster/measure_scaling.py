@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -33,6 +33,7 @@ from specviz.record.scores import SamplingParams, ScoredText
 from specviz.record.trace import RunConfig
 from specviz.store import Library
 from specviz.tune.text_study import TextStudy
+from specviz.values import Value
 from tests.cluster.two_nodes import TwoNodes
 
 COUNTS = {"runs": 60, "texts": 120, "passes": 400}
@@ -41,8 +42,7 @@ SPEC = PairSpec(threads=1)
 CONFIG = RunConfig(gamma=5, max_new_tokens=64, ignore_eos=True, record=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measured(Value):
     devices: int
     a_second: float
     device_seconds: float  # processor seconds per item
@@ -163,7 +163,7 @@ def _turn(
 
 
 def _text(found: Measured) -> str:
-    return json.dumps({name: round(getattr(found, name), 4) for name in Measured.__slots__})
+    return json.dumps({name: round(value, 4) for name, value in asdict(found).items()})
 
 
 def _middle(ratios: list[float]) -> str:

@@ -19,6 +19,7 @@ from specviz.engine.heads.following import ReadText, rounds_along
 from specviz.engine.heads.head import Head
 from specviz.engine.model.chat import encode_prompt
 from specviz.record.run_config import RunConfig
+from specviz.values import Value
 from tests.servers.replaying import Handler, Page, Served, events_page, served
 
 GAMMA = 3
@@ -27,8 +28,7 @@ _ASKED_AT_ONCE = 3  # the third time that a prompt is asked, others are asked, t
 _ALONE_FOR = 10.0  # seconds
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Spoken:
+class Spoken(Value, eq=False):
     """An answer: its tokens, and the accepted candidates of each round."""
 
     prompt_tokens: int
@@ -85,8 +85,7 @@ class Decoder:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Faults:
+class Faults(Value, eq=False):
     """The heads that draft: always, and under single conditions."""
 
     head: Head

@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -24,6 +23,7 @@ from typing import Literal
 import httpx2
 
 from specviz import ASSETS
+from specviz.values import Value
 
 ROOT = Path(__file__).parents[2]
 ENGINES = ROOT / ".engines"
@@ -57,8 +57,7 @@ def running(name: str) -> Iterator[str]:
         yield address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafting:
+class Drafting(Value):
     """A draft in an engine's own format, and the engine's name of the method."""
 
     method: str

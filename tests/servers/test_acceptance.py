@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,14 +22,14 @@ from specviz.servers import find_server
 from specviz.servers.acceptance import AcceptanceMeter, MeasuringPlan, default_prompts
 from specviz.tune.parity import Parity
 from specviz.tune.parity_values import EngineMeasurement, ParityReport, parity_verdict, total
+from specviz.values import Value
 from tests.servers.counting_engine import GAMMA, Decoder, Faults, counting
 
 SPEC = PairSpec(name="tinystories-eagle3", threads=1)
 TOKENS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
+class Models(Value):
     pair: Pair
     decoder: Decoder
 

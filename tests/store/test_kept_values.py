@@ -7,7 +7,6 @@ import math
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
@@ -16,6 +15,7 @@ import pytest
 from specviz import store
 from specviz.record.trace import StepCosts
 from specviz.store.kept_values import forget_values
+from specviz.values import Value
 from tests.traces import make_costs
 
 
@@ -25,8 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Value):
     rates: tuple[float, ...]
     note: str | None = None
 

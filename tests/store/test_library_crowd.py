@@ -7,7 +7,7 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, NewRun, Query, change_value, load_value
 from specviz.store.saving import save_run, summary_of
 from specviz.store.schema import VERSION
+from specviz.values import Value
 from tests.store.test_library_schema import write_schema
 from tests.traces import make_trace
 
@@ -133,8 +134,7 @@ def test_a_trace_imported_by_all_processes_is_stored_once(tmp_path: Path) -> Non
     assert library.count() == 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Value):
     count: int
 
 

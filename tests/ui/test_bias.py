@@ -150,12 +150,7 @@ def lossy_trace() -> Trace:
         )
         for at, (expected, overlap, bias) in enumerate(fields)
     )  # fmt: skip
-    laid = make_round("aaa")
-    round_ = type(laid)(
-        **{name: getattr(laid, name) for name in laid.__slots__ if name != "candidates"},
-        candidates=candidates,
-    )
-    return make_trace([round_], config=config)
+    return make_trace([replace(make_round("aaa"), candidates=candidates)], config=config)
 
 
 def test_dots_of_a_run_are_scaled_by_their_distance() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.errors import ConfigError
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counting:
+class Counting(Value):
     """Counts; after some values it pauses, or fails."""
 
     count: int
@@ -41,8 +40,7 @@ class Counting:
                 pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
+class Saving(Value):
     """Counts, and writes the last number into a file when it is closed."""
 
     file: str

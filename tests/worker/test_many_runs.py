@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -20,6 +19,7 @@ from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import save_value
+from specviz.values import Value
 from specviz.worker.parent.client import Worker
 from tests.traces import make_costs
 from tests.worker.waiting import finish
@@ -39,8 +39,7 @@ MOST_GROWTH = 12 * 2**20
 PROMPTS = ("Once upon a time", "Tom had a big red ball and", "The list: 1. an apple, 2. a")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(Value):
     """Return the memory of one process."""
 
     resident: int

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,10 +15,10 @@ from specviz.engine.decoding.judging import Verdicts
 from specviz.engine.decoding.recording import CandidateRecord
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Prefill, RoundTimes
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedRound:
+class PlayedRound(Value):
     """A round decoded on the device, as host values, not yet cut at the end of the text."""
 
     uniforms: np.ndarray  # [2 γ + 1], by slot

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.record.trace import CutReason, Finish, RunConfig
+from specviz.values import Value
 
 _STOP_MARGIN = 4  # tokens searched per character of a stop string: up to 4 bytes, a token each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundOutput:
+class RoundOutput(Value):
     """The tokens that a round emits, up to the end of the text."""
 
     emitted: tuple[int, ...]

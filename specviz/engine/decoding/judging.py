@@ -15,10 +15,10 @@ import torch
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_thread, widest_float
 from specviz.engine.decoding.verify import Rule, verify
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetToken:
+class TargetToken(Value):
     """The token that the target sampled at a candidate's position.
 
     ``margin``: with shared noise, the arrival time of the second token divided by that of the
@@ -31,8 +31,7 @@ class TargetToken:
     margin: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
+class Verdicts(Value):
     """The verdicts of a round and the probabilities that the trace records, as host values.
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Generic, TypeAlias, TypeVar
 
@@ -26,6 +26,7 @@ from specviz.kernels.readiness import survey_ready
 from specviz.kernels.softmax import softmax
 from specviz.kernels.survey import survey
 from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Candidate, Insight
+from specviz.values import Value
 
 Done = TypeVar("Done")
 
@@ -33,8 +34,7 @@ _COLUMN = 32  # entries per column of the grid in ``top_of``
 _COLUMNS_FROM = 512  # with fewer columns, sorting a whole row is as fast
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateRecord:
+class CandidateRecord(Value):
     """Values that the record adds to one candidate; all None if the record is off."""
 
     insight: Insight | None = None
@@ -186,8 +186,7 @@ class Recorder:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Statistics:
+class _Statistics(Value):
     """Statistics of the distributions: a row per candidate for the draft, then for the target.
 
     ``top_*`` also have a row per candidate for the residual.
@@ -205,8 +204,7 @@ _Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count
 _Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (logits, out) -> out
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ModelOutputs:
+class ModelOutputs(Value, eq=False):
     """The outputs of both models at the candidates' positions."""
 
     candidates: torch.Tensor  # [count]

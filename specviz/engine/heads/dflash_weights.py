@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -17,6 +16,7 @@ from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import AFTER_NORM
 from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts, section
+from specviz.values import Value
 
 _COPY_CONFIG = "Copy or download its config.json again."
 _OWN_TARGET = "Use a head that was trained for this target."
@@ -26,8 +26,7 @@ _EMBEDDING = "embed_tokens.weight"
 _STATIC_ROPE = ("linear", "llama3", "yarn")  # kinds with the same frequencies for all lengths
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DFlashSettings:
+class DFlashSettings(Value):
     """Settings that the files may state wrongly or not at all."""
 
     places: tuple[int, ...]  # as in ``HiddenStates``
@@ -37,8 +36,7 @@ class DFlashSettings:
     window_from: Literal["row", "anchor"] = "row"  # where the window of earlier tokens ends
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DFlashLayer:
+class DFlashLayer(Value, eq=False):
     before_norm: torch.Tensor
     query: Product
     key: Product
@@ -60,8 +58,7 @@ class DFlashLayer:
         return [*norms, *(each.weight for each in products), *biases, self.gate, self.up, self.down]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DFlashWeights:
+class DFlashWeights(Value, eq=False):
     shape: EagleShape
     block_size: int
     window: int | None  # how many tokens a sliding layer sees

@@ -18,13 +18,13 @@ from specviz.engine.heads.head import TargetParts
 from specviz.engine.heads.tensors import HeadTensors
 from specviz.engine.model.product import Product
 from specviz.errors import ModelFileError, PairError
+from specviz.values import Value
 
 _OUTPUT = "lm_head.weight"
 _COPY_AGAIN = "Copy or download the head again."
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DraftLogits:
+class DraftLogits(Value, eq=False):
     """Computes logits from a head's states."""
 
     matrix: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to [n, len(target_ids)]

@@ -13,13 +13,13 @@ from specviz.engine.heads.head import TargetParts
 from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
 from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts, section
+from specviz.values import Value
 
 _LAYERS_REMEDY = "Use a head that was trained for this target."
 _STATE_LAYERS = "Write eagle_aux_hidden_state_layer_ids into the head's config.json."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EagleSettings:
+class EagleSettings(Value):
     """How a head uses the target's hidden states and its own states."""
 
     places: tuple[int, ...]  # as in ``HiddenStates``

@@ -8,13 +8,13 @@ are taken from that class.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from specviz.errors import ModelFileError
 from specviz.formats.heads import HeadFacts, section
+from specviz.values import Value
 
 _LLAMA_DEFAULTS = {
     "hidden_act": "silu",
@@ -28,8 +28,7 @@ _STATIC_ROPE = ("linear", "llama3", "yarn")  # kinds with the same frequencies f
 _SUPPORTED_HEAD = "Use a head of a supported layout."
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EagleShape:
+class EagleShape(Value, eq=False):
     width: int
     inner: int  # width inside the feed-forward
     layers: int

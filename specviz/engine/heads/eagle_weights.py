@@ -15,13 +15,13 @@ from specviz.engine.heads.tensors import HeadTensors
 from specviz.engine.model.lean_weights import Norm
 from specviz.engine.model.product import Product
 from specviz.errors import PairError
+from specviz.values import Value
 
 _NOT_READ = ("rotary_emb.inv_freq", "verifier_lm_head.weight", "verifier_norm.weight")
 _THIS_TARGET = "Use a head that was trained for this target."
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EagleLayer:
+class EagleLayer(Value, eq=False):
     """A decoder layer.
 
     The first layer of EAGLE-1 has no norm before its attention. The first layer of EAGLE-3
@@ -39,8 +39,7 @@ class EagleLayer:
     down: Product
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EagleWeights:
+class EagleWeights(Value, eq=False):
     shape: EagleShape
     states: int  # how many of the target's states the head joins
     embed: Callable[[torch.Tensor], torch.Tensor]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,13 +18,13 @@ import torch
 from specviz.engine.model.product import Product
 from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import HiddenStates, Missing, Offered, refuse
+from specviz.values import Value
 
 HeadKind = Literal["eagle", "eagle3", "mtp", "medusa", "dflash"]
 NO_TREES = Missing("This head does not draft trees", "Draft a chain of candidates.")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TargetParts:
+class TargetParts(Value, eq=False):
     """What a head uses of its target."""
 
     name: str

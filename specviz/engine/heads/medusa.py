@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -22,6 +21,7 @@ from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates, Off
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts
+from specviz.values import Value
 
 _COPY_AGAIN = "Copy or download it again."
 _OWN_TARGET = "Use a head that was trained for this target."
@@ -35,28 +35,24 @@ _BLOCKS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MedusaSettings:
+class MedusaSettings(Value):
     """Settings that the files do not state."""
 
     place: int = AFTER_NORM
     first_head: int = 0  # the head that proposes the first candidate
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Block:
+class _Block(Value, eq=False):
     weight: torch.Tensor  # [width, width]
     bias: torch.Tensor | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _OneHead:
+class _OneHead(Value, eq=False):
     blocks: tuple[_Block, ...]
     output: torch.Tensor | None  # [proposable tokens, width]; None for the target's matrix
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Weights:
+class _Weights(Value, eq=False):
     heads: tuple[_OneHead, ...]
     proposable: torch.Tensor | None
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -28,6 +27,7 @@ from specviz.engine.model.step_capabilities import (
 )
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import ModelFileError
+from specviz.values import Value
 
 __all__ = ["MtpFacts", "MtpHead", "MtpSettings", "find_mtp", "open_mtp"]
 
@@ -44,8 +44,7 @@ _FAMILIES = {  # module, prefix of its classes, prefix of its rotary class
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MtpSettings:
+class MtpSettings(Value):
     """Settings that a model's files do not state; the defaults follow each family's code."""
 
     embedding_first: bool = True  # joined as [embedding, hidden state]

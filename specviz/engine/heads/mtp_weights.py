@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -15,6 +14,7 @@ import torch
 
 from specviz.formats.model_folder import read_object
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
+from specviz.values import Value
 
 MtpLayout: TypeAlias = Literal["appended", "mtp", "mimo"]
 
@@ -42,8 +42,7 @@ _COPIES = ("embed_tokens.", "shared_head.head.")
 _EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MtpFacts:
+class MtpFacts(Value):
     """What the files of a model say about its MTP layers."""
 
     path: Path

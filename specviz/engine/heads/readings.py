@@ -7,12 +7,13 @@ unshifted, and the halves of a joined input may be swapped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from specviz.engine.heads.head import Head
 from specviz.errors import PairError
+from specviz.values import Value
 
 # For each kind of head, the settings to vary: first switches, then numbers with their values.
 _SWITCHES: Mapping[str, tuple[str, ...]] = {
@@ -29,8 +30,7 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Reading:
+class Reading(Value, eq=False):
     """A head, and how its settings differ from those of its files."""
 
     changes: Mapping[str, Any]

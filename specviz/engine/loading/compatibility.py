@@ -8,7 +8,7 @@ roll its cache back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -22,6 +22,7 @@ from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
 from specviz.record.pairs import GRAPHED
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,8 +36,7 @@ _TOLERANCES = {torch.float32: 1e-3}  # as a share of the logits' spread
 _HALF_TOLERANCE = 5e-2
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ModelVocabulary:
+class ModelVocabulary(Value, eq=False):
     """A model's name, its tokenizer and the number of rows of its output matrix."""
 
     name: str

@@ -9,7 +9,6 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from specviz.engine.model.tensors import type_name
 from specviz.errors import DeviceError
 from specviz.record.pairs import MAX_THREADS
 from specviz.record.trace import Environment
+from specviz.values import Value
 
 _MAX_CALIBRATED_THREADS = 8
 # A higher thread count is chosen only if it is this much faster, because threads wait for each
@@ -96,8 +96,7 @@ def free_memory(device: torch.device) -> int | None:
     return psutil.virtual_memory().available + psutil.swap_memory().free
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class Stream(Value):
     """How the bandwidth is measured: bytes that one sum reads, and sums per synchronisation."""
 
     size: int  # bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.engine.loading import hub
@@ -11,13 +10,13 @@ from specviz.engine.loading.sources import refuse_missing_path
 from specviz.errors import PairError
 from specviz.formats.heads import HeadFacts, read_head
 from specviz.record.pairs import ProgressCallback, is_address
+from specviz.values import Value
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "medusa_lm_head.pt", "mask_embedding.pt")
 _OTHER_FILES = ("config.json", "mask_embedding.pt")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadSource:
+class HeadSource(Value):
     """A head's files; its weights may still have to be downloaded."""
 
     name: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +24,7 @@ from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
 from specviz.record.pairs import OWN_MTP, QUANTISED, PairSpec, Progress, ProgressCallback
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config, Model
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 DRAFT, TARGET = "draft", "target"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Body:
+class Body(Value, eq=False):
     """The body (simulated size) to which a model will be enlarged."""
 
     name: str
@@ -42,8 +41,7 @@ class Body:
     parameters: int  # of the enlarged model
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Side:
+class Side(Value, eq=False):
     """One model of the pair."""
 
     role: str
@@ -82,8 +80,7 @@ class Side:
         return ModelVocabulary(name=self.source.name, tokenizer=self.tokenizer, rows=rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class OpenPair:
+class OpenPair(Value, eq=False):
     """A pair whose configurations and tokenizers fit together; no weights are read yet."""
 
     name: str

@@ -8,7 +8,7 @@ safetensors and GGUF files are read, and a model's own code is never run.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,10 +31,10 @@ from specviz.record.pairs import (
     is_address,
     pairs_folder,
 )
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(Value):
     """The requested pair: its name, and where its models are (a folder, a file or a Hub id)."""
 
     name: str

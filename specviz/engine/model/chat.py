@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from specviz.engine.model.chat_template import render_chat
@@ -11,10 +10,10 @@ from specviz.engine.model.libraries import loading_errors
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.record.conversations import Conversation, PromptLike, TypedPrompt
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Reader:
+class Reader(Value, eq=False):
     """The parts of a pair that encode a prompt; no weights are needed."""
 
     tokenizer: Any

@@ -7,7 +7,6 @@ feed may use either. The buffers have ``MOST_ROWS`` rows, so a larger tree is ap
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,10 +19,10 @@ from specviz.kernels.packed import make_room
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.threads import run_in_parallel
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CompiledWeights:
+class CompiledWeights(Value, eq=False):
     """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
 
     In place of the address of a packed (quantised) matrix, it has that of the table in the matrix's

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from specviz.engine.model.static_step import StaticStep
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm
@@ -23,8 +23,7 @@ _LEAST_SPLIT = 512  # values of a row per program, if several programs share a t
 _ENDLESS = 1 << 30  # the window of a layer without one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tile:
+class _Tile(Value):
     """The part of the weights that a program holds at a time, and its threads."""
 
     wide: int  # rows

@@ -24,6 +24,7 @@ from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.step_capabilities import AFTER_NORM, Missing, StepCapabilities
 from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import address
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
@@ -60,8 +61,7 @@ class Norm:
         return x.div(torch.hypot(length, self._floor)).mul_(self._scaled)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LeanLayer:
+class LeanLayer(Value, eq=False):
     attention_norm: Norm
     qkv: Product
     query_norm: Norm | None  # Qwen3 normalises each head
@@ -73,7 +73,7 @@ class LeanLayer:
     window: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeanWeights(StepWeights):
     """The weights of a lean step."""
 

@@ -8,15 +8,14 @@ same rows as the message's first run, so that all of them feed the same tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
 from specviz.engine.model.steps import Step
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ReadText:
+class ReadText(Value, eq=False):
     """A text in the models' caches: a prompt and its answer."""
 
     token_ids: tuple[int, ...]

@@ -13,6 +13,7 @@ from typing import Any
 
 from specviz.engine.model.text import TokenTable, make_token_table
 from specviz.formats.token_bytes import is_byte_piece
+from specviz.values import Value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,8 +68,7 @@ def make_token_vocabulary(tokenizer: Any, vocabulary: int) -> TokenVocabulary:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SharedTokens:
+class SharedTokens(Value, eq=False):
     """Two vocabularies and their shared tokens.
 
     ``draft_context``: the draft's maximum context, in draft tokens.

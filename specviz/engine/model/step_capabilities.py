@@ -13,6 +13,7 @@ from typing import Literal, NoReturn, TypeAlias, TypeVar
 import torch
 
 from specviz.errors import PairError
+from specviz.values import Value
 
 _Offered = TypeVar("_Offered")
 
@@ -53,8 +54,7 @@ def joined(states: Sequence[torch.Tensor]) -> torch.Tensor:
     return states[0] if len(states) == 1 else torch.cat(list(states), -1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCapabilities:
+class StepCapabilities(Value):
     hidden_states: range | Missing  # places whose hidden states the step can keep
     trees: Offered
     exits: range | Missing  # numbers of layers after which the model can exit

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from specviz.values import Value
 
 ClaimVerdict = Literal["Holds", "Holds within limits", "Does not hold"]
 Source = Literal[
@@ -30,8 +31,7 @@ _HALVINGS = 60
 _ROUNDING = 1e-6  # tolerance for flips at round numbers, in units of the last digit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Value):
     """A number on which the verdict is based."""
 
     label: str
@@ -44,8 +44,7 @@ class Figure:
         return f"{self.value:{self.form}}{self.unit}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Chart(Value):
     """A link to the page with the claim's chart; ``settings`` are the link's query parameters."""
 
     page: PageName
@@ -60,8 +59,7 @@ class Chart:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Value):
     """A quote from a source, with its verdict.
 
     ``flip`` states where the verdict would change. ``run`` names the runs that can test the claim.

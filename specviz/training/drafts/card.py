@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from specviz.training.drafts.export import CARD
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
 from specviz.training.drafts.progress import TextFigures, TrainedDraft
 from specviz.training.drafts.serving import ServingCommand
+from specviz.values import Value
 
 NOT_STATED = "not stated"
 _KINDS = {
@@ -35,8 +35,7 @@ _OPTIONS = ("kind", "vocabulary", "positions", "layers", "steps", "batch", "leng
 _UNUSUAL = re.compile(r"[^\w.+/:@ -]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFacts:
+class TargetFacts(Value):
     name: str
     licence: str = NOT_STATED  # as the target's files state it
     chats: bool = False  # whether it has a chat template

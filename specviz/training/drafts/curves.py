@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from specviz.training.drafts.progress import Trained
+from specviz.values import Value
 
 _MOST = 400  # points of a curve
 LOG = "log.jsonl"
 CURVE = "curve.jsonl"  # beside a draft's weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossPoint:
+class LossPoint(Value):
     """The mean loss of the steps after the previous point, up to ``step``."""
 
     step: int

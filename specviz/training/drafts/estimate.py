@@ -7,7 +7,6 @@ nothing is loaded. Once a training runs, ``training_job`` predicts the remaining
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -16,6 +15,7 @@ from specviz.record.bodies import NO_BODY, ModelShape, parameters_of
 from specviz.record.body_costs import BodyRoom, body_cost
 from specviz.record.numbers import COST, SIZE, time_text
 from specviz.training.drafts.plan import TrainingPlan
+from specviz.values import Value
 
 PLACES = 3  # hidden states that an EAGLE-3 head reads
 _FLOAT32, _HALF = 4, 2  # bytes
@@ -29,16 +29,14 @@ _PRODUCT, _PRODUCTS = 512, 12  # the measured product's size, and how many are m
 _LONG = 90 * 60  # seconds; longer times are given in hours
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftSize:
+class DraftSize(Value):
     """Parameters of a draft: all that are trained, and those that a candidate's step reads."""
 
     trained: int
     read: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Value):
     """The predicted cost of a training. ``disk_bytes`` is an upper limit.
 
     ``c``: the bytes that a draft step reads, divided by those that a target step reads.

@@ -14,7 +14,6 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +28,7 @@ from specviz.training.drafts.serving import (
     sglang_command,
     vllm_command,
 )
+from specviz.values import Value
 
 if TYPE_CHECKING:
     import torch
@@ -61,15 +61,13 @@ _LAYER_KEYS = (
 _FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class Exported(Value):
     folder: Path
     files: tuple[Path, ...]
     command: ServingCommand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainedFolder:
+class TrainedFolder(Value):
     """The folder of a trained draft: a head, or a small model with its tokenizer."""
 
     path: Path

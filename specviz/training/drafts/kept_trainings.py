@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,14 @@ from specviz.errors import ConfigError, SpecvizError
 from specviz.folders import data_folder
 from specviz.training.drafts.curves import LOG
 from specviz.training.drafts.plan import TextPlan, TrainingPlan
+from specviz.values import Value
 
 PLAN = "plan.json"
 _TAIL = 4096  # bytes at the end of a log, which contain its last line
 _LONGEST_NAME = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTraining:
+class KeptTraining(Value):
     """A training that was started; ``step``: the last one in its log."""
 
     folder: Path

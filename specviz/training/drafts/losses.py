@@ -9,16 +9,16 @@ minus the overlap Σ min(draft, target). The overlap is the expected acceptance 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
+
+from specviz.values import Value
 
 _OVERLAP_WEIGHT = 4.0
 _DECAY = 0.9  # weight of a position relative to the one before it
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Learned:
+class Learned(Value, eq=False):
     """The loss of a batch, and for each position the sums that give the draft's acceptance."""
 
     loss: torch.Tensor

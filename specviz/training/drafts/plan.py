@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from specviz.errors import ConfigError
 from specviz.record.limits import check_one_of
+from specviz.values import Value
 
 DraftKind = Literal["eagle3", "medusa", "small"]
 KINDS: tuple[DraftKind, ...] = ("eagle3", "medusa", "small")
@@ -24,8 +24,7 @@ def _check_share(name: str, value: float) -> None:
         raise ConfigError(f"{name} is {value:g}.", remedy="Give a share from 0 to 1.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextPlan:
+class TextPlan(Value):
     """The texts that the target writes.
 
     Half of them are greedy, half are drawn at temperatures from 0.8 to 1. Without ``prompts`` the
@@ -49,8 +48,7 @@ class TextPlan:
         _check_share("task_share", self.task_share)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingPlan:
+class TrainingPlan(Value):
     """A draft and its training.
 
     ``vocabulary``: how many of the most frequent tokens the draft can propose; 0 for all.

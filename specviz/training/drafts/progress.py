@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collecting:
+class Collecting(Value):
     """How far the collection of texts is."""
 
     texts: int
@@ -14,16 +13,14 @@ class Collecting:
     tokens: int  # written in this session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computing:
+class Computing(Value):
     """How many texts' hidden states have been computed."""
 
     texts: int
     planned: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class Trained(Value):
     """A step of the training; some steps include the acceptance on held-out texts."""
 
     step: int
@@ -36,8 +33,7 @@ class Trained:
     best: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextFigures:
+class TextFigures(Value):
     texts: int
     tokens: int  # that the target wrote
     ended: float  # share of the texts that the target ended itself
@@ -47,8 +43,7 @@ class TextFigures:
     stored: bool = True  # whether the hidden states fit on the disk; else each step computes them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainedDraft:
+class TrainedDraft(Value):
     """The result: a folder that loads as any other draft."""
 
     folder: str

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from specviz.values import Value
 
 Engine = Literal["vLLM", "SGLang", "llama.cpp"]
 TARGET_GGUF = "TARGET.gguf"  # where the target's GGUF file is not known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingCommand:
+class ServingCommand(Value):
     engine: Engine
     text: str
 

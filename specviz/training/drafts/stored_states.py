@@ -13,7 +13,7 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from specviz.training.drafts.estimate import state_bytes
 from specviz.training.drafts.numbered_files import NumberedFiles
 from specviz.training.drafts.progress import Computing
 from specviz.training.drafts.written_texts import Text, WrittenTexts
+from specviz.values import Value
 
 _TOGETHER = 8  # texts in one pass
 _ROWS = 512  # tokens whose logits are computed at once
@@ -35,8 +36,7 @@ _VALUES = ("states", "final", "log_sum", "best")  # of each token, as stored
 _SPARE_BYTES = 1 << 30  # left free on the disk, for checkpoints and for others
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Window:
+class Window(Value, eq=False):
     """A batch of parts of texts, padded at their ends.
 
     ``written[text, i]``: whether the target wrote the token *after* token i as an answer.
@@ -165,8 +165,7 @@ class ComputedStates(Windows):
             yield {name: made[name][rows] for name in _VALUES}
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Part:
+class _Part(Value, eq=False):
     """Tokens ``begin`` to ``end`` of a text."""
 
     text: Text

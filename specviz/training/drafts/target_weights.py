@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,10 +11,10 @@ from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
 from specviz.engine.model.packed_weights import PackedProduct
 from specviz.engine.model.product import Product
 from specviz.errors import TrainingError
+from specviz.values import Value
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TargetWeights:
+class TargetWeights(Value, eq=False):
     name: str
     config: Any  # of transformers, or a ``PlainConfig``
     lean: LeanWeights

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from specviz import ASSETS
+from specviz.values import Value
 
 _KINDS = ("text", "code", "alone")  # what a task is about
 _WORDS = 6  # of a passage that are quoted
 _SENTENCE = re.compile(r"[^.!?\n]*[^\W\d_]{2}[^.!?\n]*[.!?]?")  # not the "1." of a list
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Value):
     """What the target is asked.
 
     ``has_passage``: whether the task is about a passage, which the target writes first: an answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -41,6 +41,7 @@ from specviz.training.drafts.worth import (
     more_training,
     worth,
 )
+from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -52,8 +53,7 @@ _QUIET, _LOOK = 3.0, 0.2  # seconds: idle time before the job continues, between
 _PACE = 0.1  # weight of the latest step in the mean seconds of a step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftWork:
+class DraftWork(Value):
     """The work of a training job: ``find`` trains the draft, ``label`` is for a status line."""
 
     plan: TrainingPlan
@@ -105,8 +105,7 @@ def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
     return RoundCosts(c=c, verify=tuple(verify), measured=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherWork:
+class OtherWork(Value):
     """Functions that report whether other work needs the device.
 
     ``jobs``: whether another background job waits. ``waiting``: whether a run waits behind the

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
 from specviz.theory.speed import break_even_alpha
+from specviz.values import Value
 
 MOST_CANDIDATES = 8
 _FEWEST_POINTS = 4  # points that a curve needs to be extrapolated
@@ -20,8 +20,7 @@ _RECENT = 0.5  # share of the points that the line is fitted to
 MORE = 2.0  # further training: this many times the tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundCosts:
+class RoundCosts(Value):
     """Costs of a round here, in target steps.
 
     ``verify[k]`` is the cost of verifying k + 1 candidates, with the overhead of the round.
@@ -33,8 +32,7 @@ class RoundCosts:
     measured: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
+class Gain(Value):
     """The expected speedup with one number of candidates.
 
     ``break_even``: the acceptance, the same at each position, at which the speedup is 1; None if
@@ -48,8 +46,7 @@ class Gain:
     assumed: bool  # positions beyond the trained ones count like the last of them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
+class Worth(Value):
     gains: tuple[Gain, ...]
 
     @property
@@ -57,8 +54,7 @@ class Worth:
         return max(self.gains, key=lambda each: each.speedup)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint:
+class CurvePoint(Value):
     """Acceptance by position on held-out texts, after training on ``tokens`` tokens."""
 
     tokens: int

@@ -28,6 +28,7 @@ from specviz.training.drafts.numbered_files import NumberedFiles
 from specviz.training.drafts.plan import TextPlan
 from specviz.training.drafts.progress import Collecting
 from specviz.training.drafts.tasks import Task, task_of
+from specviz.values import Value
 
 HELD_OUT = 0.05  # share of the texts
 BATCH = 256  # texts of a file
@@ -315,8 +316,7 @@ class _KeptParts:
         self._due = time.monotonic() + KEPT_EVERY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Turns:
+class _Turns(Value):
     """What a chat template puts before a question, between question and answer, and after it."""
 
     begin: list[int]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -19,6 +18,7 @@ from specviz.record.numbers import PERCENT, PROBABILITY, RATIO, TOKENS, Quantity
 from specviz.record.pairs import pair_title
 from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.values import Value
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up")
 _MOST_TIMES = 3  # longer intervals are cut off at this multiple of the highest value
@@ -26,8 +26,7 @@ _TIME = CATALOGUE["ms_a_token"]
 _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Value):
     """A measured value and the ends of its interval, which are None without an interval."""
 
     value: float
@@ -35,8 +34,7 @@ class Reading:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRuns:
+class LaneRuns(Value):
     """All measured runs of a lane, the metrics of each run, and the speedup of the lane."""
 
     label: str
@@ -53,8 +51,7 @@ class LaneRuns:
         return [entry for entry in self.rounds if entry.whole]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindReadings:
+class KindReadings(Value):
     """One kind of text, with one reading (or None) per lane."""
 
     kind: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from specviz.ui.widgets.prompt_boxes import (
     uploaded_items,
 )
 from specviz.ui.widgets.run_controls import choose_chat_template, watched_chat
+from specviz.values import Value
 
 _LINKED = "query-params"
 _ON_CLUSTER = "compare_on_cluster"
@@ -45,8 +46,7 @@ _OWN_KEY = "compare_suite_file"
 _SOURCES = (PRESETS, CHAT_PROMPTS, TYPED, FILE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(Value):
     """The values of the sidebar's controls, which apply to all lanes."""
 
     prompt: str
@@ -58,8 +58,7 @@ class Shared:
     chat: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
+class Suite(Value):
     """The prompts of a comparison by kind, or the error in the user's prompts."""
 
     items: tuple[SuiteItem, ...] = ()

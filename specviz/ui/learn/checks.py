@@ -13,14 +13,14 @@ import streamlit as st
 from specviz import ASSETS
 from specviz.record.numbers import COST, COUNT, MILLISECONDS, RATIO, TOKENS
 from specviz.ui.session.history import ShownRun
+from specviz.values import Value
 
 _FOLDER = ASSETS / "learn"
 UNITS = {"ms": MILLISECONDS, "times": RATIO, "size": COUNT, "tokens": TOKENS, "cost": COST}
 Fits = Callable[[ShownRun], object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Value):
     """The input of a check.
 
     ``runs``: this tab's decoded runs, newest last; the timing of the newest may be unfinished.
@@ -48,8 +48,7 @@ class CheckResult:
     numbers: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Value):
     """A step of the lesson (level 0) or a challenge (level 1 to 3).
 
     ``asks``: the kind of answer that the check needs besides runs. ``link``: suggested settings,

@@ -22,6 +22,7 @@ from specviz.ui.learn.checks import text_of
 from specviz.ui.learn.steps import target_alone_ms
 from specviz.ui.session.history import RECORDED, ShownRun, recorded_run
 from specviz.ui.widgets.asset_component import asset_component
+from specviz.values import Value
 
 _PASSES = (1, 5, 9)  # tokens per pass in the picture of one pass
 _GAMMAS = (1, 2, 5, 8, 12)
@@ -50,8 +51,7 @@ class LegendEntry:
     word: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Value):
     """A bar with its name (``label``) and its length in words (``note``)."""
 
     label: str
@@ -62,8 +62,7 @@ class Row:
     tokens: Sequence[Token] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class Stream(Value):
     """A row of the picture in the lesson's step "memory": tokens, and the target passes for them.
 
     In each pass, the target reads all of its weights.
@@ -75,8 +74,7 @@ class Stream:
     tokens: Sequence[Token]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Picture(Value):
     alt: str
     caption: str
     rows: Sequence[Row] = ()

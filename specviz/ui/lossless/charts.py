@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.values import Value
 
 _HIGHEST = 12.0  # powers of ten; larger values, also infinite ones, are drawn here
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Value):
     """A curve: after each number of ``runs``, the natural log of the largest e-value so far."""
 
     label: str
@@ -22,8 +21,7 @@ class Evidence:
     log_e: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionCurve:
+class PositionCurve(Value):
     """The acceptance probability at each position of the round, as one curve of the chart."""
 
     label: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import cast
 
@@ -23,6 +22,7 @@ from specviz.record.server_run import AnyTrace
 from specviz.store import KIND as TRACE
 from specviz.store import Library, NewRun, parsed, run_from_record
 from specviz.store.saving import summary_of
+from specviz.values import Value
 
 MOST_FILES = 50
 MOST_BYTES = 32 * 10**6  # about 14,000 tokens with the full record
@@ -37,8 +37,7 @@ _DONE = "runs imported"
 _SHOWN_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(Value):
     run_ids: tuple[str, ...] = ()
     known: int = 0  # how many of ``run_ids`` were already in the library
     refused: tuple[str, ...] = ()  # a line per refused file: name and reason

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.store import Library
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.plain_text import show_error
+from specviz.values import Value
 
 _SLICE, _TICK = 0.5, 1.0  # seconds of reading per slice; seconds between slices
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Older:
+class _Older(Value):
     left: int = 0
     error: SpecvizError | None = None
 

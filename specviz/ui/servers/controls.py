@@ -5,8 +5,6 @@ The link contains all settings except keys and a custom prompt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from specviz.record.limits import CONTROLS
@@ -15,14 +13,14 @@ from specviz.servers.address import BASELINE_KEY, SERVER_KEY
 from specviz.ui.servers.places import Place, choose_place, model_named, probe_again
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
+from specviz.values import Value
 
 _LINKED = "query-params"
 _PROMPT = PromptBoxes("server_", linked=True)
 _MODEL = "server_model"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class Choices(Value):
     """The values of the controls. ``server`` is None while there is no address."""
 
     server: Place | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
@@ -28,13 +27,13 @@ from specviz.ui.tune.surface_section import show_advice, show_surface
 from specviz.ui.tune.text_section import show_text
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.values import Value
 
 _JOB, _SHOWN = "servers-draft", "draft work shown"
 _LINKED = "query-params"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DraftRequest:
+class _DraftRequest(Value):
     """The requested draft. ``granted``: whether texts may be sent to its address."""
 
     draft: str

@@ -8,7 +8,6 @@ An API key is sent only to addresses that are listed for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -19,13 +18,13 @@ from specviz.servers.address import KeyName, checked_address, is_local, withheld
 from specviz.servers.connection import Limits
 from specviz.servers.finding import find_models, find_server
 from specviz.ui.widgets.plain_text import as_text
+from specviz.values import Value
 
 _PROBED, _TYPED = "servers looked at", "addresses of one's own"
 _QUICK = Limits(connect=3.0, between=5.0, total=8.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Value):
     """A server at an address. ``info`` is None until the server is identified, and on an error."""
 
     address: str

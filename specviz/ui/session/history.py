@@ -19,6 +19,7 @@ from specviz.ui.session.answers import Answers
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.session.tabs import TAB_LINK, the_tabs
 from specviz.ui.session.worker import resume_tab, this_tab
+from specviz.values import Value
 from specviz.worker.parent.client import Run
 
 RECORDED = "recorded"
@@ -31,8 +32,7 @@ HISTORY = "history"  # session state
 _LINK = "tab link"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownRun:
+class ShownRun(Value):
     """A run as the player shows it, running or finished."""
 
     id: str
@@ -46,8 +46,7 @@ class ShownRun:
     forked: Trace | None = None  # the run that this one forks, if available
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownAnswer:
+class ShownAnswer(Value):
     """An answer of another engine, opened from the library."""
 
     id: str

@@ -27,6 +27,7 @@ from specviz.store.load_times import ExpectedLoad, expected_load
 from specviz.store.measured_alphas import measured_alphas
 from specviz.ui.access import reachable_by_others
 from specviz.ui.session.body_rooms import known_room
+from specviz.values import Value
 
 _PLACES = "places of models"
 _NOTHING = Found(models=(), skipped=())
@@ -54,8 +55,7 @@ def size_in_memory(file_bytes: int, memory: int) -> str:
     return f"{file}, {SIZE.shown(memory)} in memory" if differs else file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
+class Activity(Value):
     """What the background thread is doing: searching for models, or comparing tokenizers."""
 
     searching: bool = False

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specviz.values import Value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundRequest:
+
+class RoundRequest(Value):
     """The player's last request: the rounds of ``run`` from ``start`` on."""
 
     run: str | None = None

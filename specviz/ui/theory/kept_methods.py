@@ -7,7 +7,6 @@ such runs, the section offers lanes for Compare and a command.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import streamlit as st
@@ -29,6 +28,7 @@ from specviz.ui.runs.table import COMPARISON
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.values import Value
 
 RECORDED = "recorded"
 _FOUND = "method runs found"  # session state: results by section key
@@ -45,15 +45,13 @@ class ShippedFindings(Protocol[Found_co]):
     def made(self) -> Recording: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLink:
+class RunLink(Value):
     lane: str
     name: str
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MethodRuns(Generic[T]):
+class MethodRuns(Value, Generic[T], eq=False):
     """What a section computed from a set of runs (``found``), and how to present the runs.
 
     ``about`` is a sentence about the runs, and ``links`` open them. ``row`` is the kept comparison,

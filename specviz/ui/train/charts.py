@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -13,12 +12,12 @@ from specviz.training.drafts.curves import LossPoint
 from specviz.training.drafts.progress import Trained
 from specviz.training.drafts.worth import Worth
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.values import Value
 
 _HEIGHT = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorthPoint:
+class WorthPoint(Value):
     """The best expected speedup after a step of the training."""
 
     step: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
@@ -21,6 +21,7 @@ from specviz.training.drafts.plan import KINDS, DraftKind, TextPlan, TrainingPla
 from specviz.ui.access import reachable_by_others
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.prompt_boxes import uploaded_items
+from specviz.values import Value
 
 KIND_NAMES: dict[DraftKind, str] = {
     "eagle3": "EAGLE-3 head",
@@ -37,8 +38,7 @@ _MOST_RUNS = 200  # kept runs whose prompts are read
 _DEFAULTS = TrainingPlan()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Value):
     """The values of the controls. ``kept``: the training that the folder contains already."""
 
     shown: TrainingPlan  # without the prompts of kept runs, which ``plan`` adds

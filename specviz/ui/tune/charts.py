@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -20,6 +19,7 @@ from specviz.figures.waterfall import Waterfall
 from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, TOKENS
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
+from specviz.values import Value
 
 # Orange is slower than the target alone, grey equal, blue faster: colour-blind readers distinguish
 # orange and blue. The scale is logarithmic: 0.5 is as strong as 2. Speedups that are shown as 1.00
@@ -38,8 +38,7 @@ _ROW, _AROUND = 24, 84  # pixels: a row of the map, and the space above and belo
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star", "hexagon")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPoint:
+class RunPoint(Value):
     """A measured run; ``low`` and ``high`` are the ends of the speedup's interval."""
 
     label: str
@@ -50,8 +49,7 @@ class RunPoint:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerPoint:
+class LedgerPoint(Value):
     """A kept run: the speedup expected along the run's tokens, and the observed speedup."""
 
     label: str

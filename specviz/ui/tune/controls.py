@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import streamlit as st
 
@@ -38,6 +38,7 @@ from specviz.ui.widgets.run_controls import (
     watched_chat,
     watched_temperature,
 )
+from specviz.values import Value
 
 _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
@@ -53,8 +54,7 @@ _TEMPERATURES = tuple(tenths / 10 for tenths in range(21))
 _LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Texts:
+class Texts(Value):
     """What to score: prompts that the target continues, or a given text."""
 
     items: tuple[SuiteItem, ...] = ()
@@ -62,8 +62,7 @@ class Texts:
     error: SpecvizError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneSettings:
+class TuneSettings(Value):
     """The values of the controls."""
 
     texts: Texts

@@ -5,8 +5,6 @@ While the run is shown, the sliders show its simulated sizes if the controls nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from specviz.errors import SpecvizError
@@ -26,14 +24,14 @@ from specviz.ui.widgets.pair_boxes import (
 )
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
+from specviz.values import Value
 
 RUN_LINK = "run"
 _SEEN = "opened run"  # the id last read from the link, so that each run is loaded once
 _BEFORE = "sizes before the opened run"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Before:
+class _Before(Value):
     """The simulated sizes before a run was opened, and the pair selected while it is open."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet

@@ -6,7 +6,7 @@ Each event has a number and is handled once. Events come from a browser and are 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from specviz.errors import ConfigError
@@ -18,13 +18,13 @@ from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import valid_moment
 from specviz.ui.watch.run_without_body import leave_run_without_body
 from specviz.ui.widgets.player import player_state
+from specviz.values import Value
 from specviz.worker.parent.client import Run, Worker
 
 T = TypeVar("T", "ForkRequest", "MomentRequest")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkRequest:
+class ForkRequest(Value):
     """A request to fork a run at one place of a round.
 
     Either ``draw`` replaces the original draw, or ``rank`` chooses one of the target's top tokens.
@@ -38,8 +38,7 @@ class ForkRequest:
     rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MomentRequest:
+class MomentRequest(Value):
     run: str
     at: dict[str, str]
     number: int

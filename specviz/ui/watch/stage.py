@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from specviz.record.drafters import MODEL
@@ -32,11 +30,11 @@ from specviz.ui.widgets.run_controls import (
     refuse_empty,
     restart_requested,
 )
+from specviz.values import Value
 from specviz.worker.parent.client import Worker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(Value):
     worker: Worker
     tab: str
     history: History

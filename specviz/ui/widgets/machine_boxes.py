@@ -7,7 +7,6 @@ models that the command line accepts. Choosing models loads nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
@@ -29,6 +28,7 @@ from specviz.ui.session.machine_models import (
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.choice_box import choice_box
 from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.values import Value
 
 TARGET_MODEL, DRAFT_MODEL = MACHINE_BOXES = ("target_model", "draft_model")  # in the link
 _NO_DRAFT = "none"
@@ -40,8 +40,7 @@ _MOST_SHOWN = 200  # reasons
 _TICK = 0.5  # seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachinePair:
+class MachinePair(Value):
     """The chosen target, the drafts that fit it, and the chosen draft."""
 
     target: LocalModel

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import streamlit as st
@@ -21,6 +21,7 @@ from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import num_nodes, parse_dynamic_tree, parse_shape, shape_text
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 from specviz.ui.widgets.plain_text import as_text
+from specviz.values import Value
 
 _FIRST_EXITS = (1, 2)  # layers to offer if the target's depth is unknown
 _EXIT_SHARES = (0.25, 0.5, 0.75)  # else these shares of the target's layers
@@ -32,8 +33,7 @@ METHOD_SETTINGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodBoxes:
+class MethodBoxes(Value):
     """Controls for ``METHOD_SETTINGS``.
 
     Attributes:

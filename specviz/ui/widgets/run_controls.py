@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -25,6 +25,7 @@ from specviz.record.trace import RunConfig
 from specviz.ui.widgets.method_boxes import MethodBoxes, method_of, with_method
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
+from specviz.values import Value
 
 # The values are in the link. If another page has set a control's value and the first script run
 # that draws the control is interrupted, Streamlit forgets the value; ``persist_state`` repeats it.
@@ -43,8 +44,7 @@ def _ask_restart() -> None:
     st.query_params.pop(FORKS, None)  # forks refer to a run with the previous settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class Choices(Value):
     """The values of the controls.
 
     ``detects_chat``: whether the run uses the target's chat template if the target, once loaded,

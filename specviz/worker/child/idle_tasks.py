@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
@@ -16,6 +16,7 @@ from specviz.measure.step_costs import mend_step_costs, step_costs
 from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
+from specviz.values import Value
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
 from specviz.worker.child.worker_pairs import WorkerPairs
@@ -30,8 +31,7 @@ _MOST_TASKS = 8  # further ones are dropped; dragging a slider may add many
 Send = Callable[[Event], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostsTask:
+class CostsTask(Value):
     """A task that measures missing or imprecise step costs; ``fresh``: measure all again."""
 
     spec: PairSpec
@@ -49,8 +49,7 @@ class CostsTask:
             mend_step_costs(pair, self.config, self.tries, on_progress)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileTask:
+class ProfileTask(Value):
     """A task that measures acceptance on a kind of prompt, then predicts a run's speedups."""
 
     spec: PairSpec

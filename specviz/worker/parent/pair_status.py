@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from specviz.errors import SpecvizError
 from specviz.record.pairs import LoadPart, PairSpec, Progress
+from specviz.values import Value
 from specviz.worker.messages import (
     Calibrating,
     Doing,
@@ -20,8 +21,7 @@ PairState = Literal["none", "loading", "ready", "failed"]
 PairEvent = PairLoading | PairReady | PairGone | Doing | MemoryUsed | Calibrating
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairStatus:
+class PairStatus(Value):
     """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
 
     ``preparing`` is set while a pair is being loaded or unloaded, or soon will be. ``progress``

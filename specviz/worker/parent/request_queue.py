@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from specviz.errors import SpecvizError
+from specviz.values import Value
 from specviz.worker.messages import PrepareRequest, Request, RequestEnded, UnloadRequest
 from specviz.worker.parent.handles import Check, PendingResult, Room, Run, StudyHandle
 
 Handle = Run | Check | Room | StudyHandle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRequest:
+class QueuedRequest(Value):
     """A request that has not ended, with the caller's handle."""
 
     request: Request

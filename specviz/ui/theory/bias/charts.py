@@ -8,7 +8,7 @@ emitted distribution and the target's. No rule lies in the triangle under the li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from specviz.ui.widgets.chart_style import (
     figure,
     see_through,
 )
+from specviz.values import Value
 
 Side = Literal["middle right", "middle left", "top center", "top right", "bottom left"]
 
@@ -35,8 +36,7 @@ _DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExactPoint:
+class ExactPoint(Value):
     """A named, exact point of the plane."""
 
     name: str
@@ -45,8 +45,7 @@ class ExactPoint:
     side: Side = "middle right"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedPoint:
+class SimulatedPoint(Value):
     """A simulated point, with the half-widths of its 95 % intervals."""
 
     name: str
@@ -56,8 +55,7 @@ class SimulatedPoint:
     bias_width: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dots:
+class Dots(Value):
     """Tokens of runs as points of the plane: P(reject), bias and tooltip per token."""
 
     reject: Sequence[float]

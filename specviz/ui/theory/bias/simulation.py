@@ -15,6 +15,7 @@ from specviz.theory import tradeoff
 from specviz.theory.tradeoff import Distribution, Tally
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.theory.bias.charts import ExactPoint, Side, SimulatedPoint
+from specviz.values import Value
 
 _BATCH = 10_000  # positions that each rule simulates per redraw
 NARROW = 0.002  # the simulation ends when every interval is within ± this
@@ -22,8 +23,7 @@ _TICK = 0.5  # seconds
 _KEY = "bias_simulation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Value):
     """Values of the bars and sliders."""
 
     draft: tuple[float, ...]

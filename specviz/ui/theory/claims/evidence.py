@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +23,7 @@ from specviz.record.trace import Trace
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
+from specviz.values import Value
 
 # The benchmark code in the "Practical guide" (a source of claims) requests this many tokens per
 # text. To compute tokens per second, it uses this number even if a text ended earlier.
@@ -33,8 +33,7 @@ _ROUNDING = 1e-5  # a smaller bias is rounding in float32
 _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LossyRuns:
+class LossyRuns(Value, eq=False):
     """Checks of theorem 5 (Yin et al. 2024) on runs with equal ε and recovery distribution."""
 
     rule: str  # OPT: recovery from the residual; UNO: recovery from the target
@@ -47,8 +46,7 @@ class LossyRuns:
         return f"{self.rule}, ε {self.epsilon:g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Value):
     """What the runs show about a claim: a sentence, figures, and checks of lossy runs."""
 
     sentence: str

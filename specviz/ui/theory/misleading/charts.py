@@ -6,7 +6,7 @@ The charts are exact for the model they show. Only the estimates of alpha are me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -19,14 +19,14 @@ from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import DRAFT_TEMPERATURES, Logits, overlap, overlaps
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.values import Value
 
 STICKINESS = tuple(float(each) for each in np.linspace(0.0, 1.0, 26))
 BATCHES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlphaEstimate:
+class AlphaEstimate(Value):
     """An estimate of alpha and the ends of its interval, which are None without an interval."""
 
     label: str

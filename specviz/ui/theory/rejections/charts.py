@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 from specviz.theory.rejections import bernoulli_improvement, uniform_improvement
 from specviz.theory.simulation import Estimate
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
+from specviz.values import Value
 
 _DRAFTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanCurve:
+class MeanCurve(Value):
     """The estimates of a mean after each batch of simulated texts, and the exact mean."""
 
     name: str
@@ -27,8 +26,7 @@ class MeanCurve:
     estimates: Sequence[Estimate]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredAndExpected:
+class MeasuredAndExpected(Value):
     """A measured and an expected value, and the half-width of the band around the expected one."""
 
     label: str

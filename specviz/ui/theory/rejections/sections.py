@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import streamlit as st
 
@@ -48,6 +47,7 @@ from specviz.ui.widgets.page_parts import (
     slider,
     whole_slider,
 )
+from specviz.values import Value
 
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -63,8 +63,7 @@ _POSITION = {"n": "position in the text, from 1 to T"}
 _MEAN = {r"\mathbb{E}": "mean; with a subscript, over texts that the target generates"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Value):
     """Values of the sliders, and whether the simulation is paused."""
 
     seed: int

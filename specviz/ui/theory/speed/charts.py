@@ -6,7 +6,6 @@ All curves are exact. Points are measured: in runs of this session, or by the au
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
@@ -22,6 +21,7 @@ from specviz.theory.speed import (
     speedup,
 )
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, add_diagonal, figure
+from specviz.values import Value
 
 MAP_COSTS = np.geomspace(0.005, 1.0, 60)
 _FINE = 8  # boundaries between gammas need a finer grid than the cells
@@ -34,8 +34,7 @@ _COST_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
 _SHADES = ((0.0, "rgba(47, 127, 194, 0)"), (1.0, "rgba(47, 127, 194, 0.95)"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedupPoint:
+class SpeedupPoint(Value):
     """A measured speedup with its alpha and c. A click on the point opens ``run_id``."""
 
     label: str

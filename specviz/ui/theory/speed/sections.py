@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
@@ -46,13 +45,13 @@ from specviz.ui.theory.speed.speedup_points import (
     show_point,
 )
 from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
+from specviz.values import Value
 
 _AXIS = 24  # γ at which the axes end, unless a marked γ is larger
 _MAP, _POINT = "speed_map", "speed_point"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Value):
     """Values of the sliders."""
 
     alpha: float
