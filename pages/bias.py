@@ -15,6 +15,7 @@ from specviz.ui.theory.bias.charts import (
     pareto_plane,
 )
 from specviz.ui.theory.bias.measured_blocks import show_measured_blocks
+from specviz.ui.theory.bias.quality import show_quality
 from specviz.ui.theory.bias.sections import (
     bars_sentence,
     biased_runs,
@@ -44,7 +45,7 @@ from specviz.ui.widgets.symbols import show_sentence
 
 require_shell()
 
-SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
+SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs", "Quality")
 
 
 def show_position(example: Example) -> Settings:
@@ -171,6 +172,8 @@ try:
         show_drafts(settings)
     elif section == "Your runs":
         show_runs()
+    elif section == "Quality":
+        show_quality()
     else:
         show_output(settings, example)
 except TheoryError as problem:

@@ -32,6 +32,7 @@ from specviz.cli import (
     show,
     train,
     tune,
+    winrate,
 )
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
@@ -56,6 +57,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "models": models.command,
     "costs": costs.command,
     "train": train.command,
+    "winrate": winrate.command,
 }
 
 

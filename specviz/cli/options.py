@@ -23,6 +23,7 @@ from specviz.cli.option_groups import (
 )
 from specviz.cli.scoring_maker import add_remote
 from specviz.cli.train_options import add_train
+from specviz.cli.winrate_options import add_winrate
 from specviz.errors import shortened
 from specviz.record.breaks import BREAKS
 from specviz.record.drafters import DRAFT_METHODS
@@ -42,7 +43,7 @@ _DEFAULT_METHOD = (
 
 _COMMANDS = (
     "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs", "train",
+    "costs", "train", "winrate",
 )  # fmt: skip
 
 
@@ -82,6 +83,7 @@ def build_parser() -> Parser:
     _add_models(commands.add_parser("models", help="list the models on this machine"))
     _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))
     add_train(commands.add_parser("train", help="train a draft on texts of the target"))
+    add_winrate(commands.add_parser("winrate", help="measure what lossy rules cost in quality"))
     return parser
 
 

@@ -1,7 +1,8 @@
 """What to measure: lanes, prompts and repeats, and the order of their runs.
 
-A lane is a pair with settings. All lanes share a seed; repeat r uses this seed plus r. A comparison
-has two to four lanes. The library identifies a plan by its key. ``plan_runner`` runs a plan.
+A lane is a pair with settings. All lanes share a seed; repeat r uses this seed plus r, unless each
+run has its own seed. A comparison has two to four lanes. The library identifies a plan by its
+key. ``plan_runner`` runs a plan.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ class PlannedRun(Value):
 
     def config(self, plan: Plan) -> RunConfig:
         config = plan.lanes[self.lane].config
-        return dataclasses.replace(config, seed=config.seed + self.repeat)
+        first = self.lane * len(plan.items) + self.item if plan.own_seeds else 0
+        seed = config.seed + first * plan.repeats + self.repeat
+        return dataclasses.replace(config, seed=seed)
 
 
 class Plan(Value):
@@ -107,6 +110,9 @@ class Plan(Value):
     In the order ``interleaved``, all lanes run on a prompt before the next prompt, each time
     starting with another lane. In the order ``blocks``, all runs of one pair are made before the
     next pair, because the pairs do not fit into memory together.
+
+    With ``own_seeds``, no two runs use the same seed. Runs with the same seed draw the same random
+    numbers, which correlates their texts, even texts of different prompts.
     """
 
     lanes: tuple[Lane, ...]
@@ -114,6 +120,7 @@ class Plan(Value):
     repeats: int = 5
     baseline: bool = True
     order: Order = "interleaved"
+    own_seeds: bool = False
 
     def __post_init__(self) -> None:
         _between("lanes", len(self.lanes), 1, MAX_PLANNED)
@@ -125,7 +132,8 @@ class Plan(Value):
                 f"order is {self.order!r}.", remedy=f"Choose one of {', '.join(get_args(Order))}."
             )
         _check_shared([lane.config for lane in self.lanes])
-        _check_seeds(self.lanes[0].config.seed, self.repeats)
+        seeds = self.repeats * (len(self.lanes) * len(self.items) if self.own_seeds else 1)
+        _check_seeds(self.lanes[0].config.seed, seeds)
         if self.repeats > 1 and any(lane.config.forks for lane in self.lanes):
             raise ConfigError(
                 "A lane has a fork, which repeats with other seeds cannot reproduce.",
@@ -309,6 +317,7 @@ def _plan_of(values: dict[str, Any]) -> Plan:
         repeats=values["repeats"],
         baseline=fit_to_type(values["baseline"], bool),
         order=values["order"],
+        own_seeds=fit_to_type(values.get("own_seeds", False), bool),
     )
 
 
@@ -334,6 +343,7 @@ def _plan_values(plan: Plan) -> dict[str, Any]:
         "repeats": plan.repeats,
         "baseline": plan.baseline,
         "order": plan.order,
+        **({"own_seeds": True} if plan.own_seeds else {}),
     }
 
 
@@ -366,10 +376,10 @@ def _check_shared(configs: Sequence[RunConfig]) -> None:
             )
 
 
-def _check_seeds(seed: int, repeats: int) -> None:
+def _check_seeds(seed: int, seeds: int) -> None:
     _, most = LIMITS["seed"].whole_ends
-    if seed + repeats - 1 > most:
+    if seed + seeds - 1 > most:
         raise ConfigError(
-            f"Seed {seed} is too large for {repeats} repeats, each with the next seed.",
-            remedy=f"Give a seed of at most {most - repeats + 1}.",
+            f"Seed {seed} is too large: {seeds} seeds are needed, one after the other.",
+            remedy=f"Give a seed of at most {most - seeds + 1}.",
         )

@@ -10,7 +10,7 @@ import re
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from specviz.record.trace import Candidate, Extra, Round
+from specviz.record.trace import Candidate, Extra, Round, Trace
 
 # Index of the round and of the candidate in it; the extra token follows the last candidate.
 TokenIndex = tuple[int, int]
@@ -55,6 +55,15 @@ def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candid
                 yield (index, place), candidate
         if entry.extra:
             yield (index, len(entry.candidates)), entry.extra
+
+
+def text_without_end(trace: Trace) -> str:
+    """Return the text of a run without the token that ends it."""
+    text = trace.text
+    if trace.finish == "eos":
+        *_, (_, last) = emitted_tokens(trace.rounds)
+        text = text.removesuffix(last.text)
+    return text
 
 
 def alone(token_id: int, text: str, pieces: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
 
 HEAVY = "{'torch', 'transformers', 'streamlit'}"
-COMMANDS = "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train"
+COMMANDS = "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train|winrate"
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -131,6 +131,7 @@ COMMANDS_WITH_A_PAIR = (
     ["tune"],
     ["tune", "--c", "0.1", "--v", "1"],
     ["audit"],
+    ["winrate"],
 )
 
 

@@ -271,7 +271,7 @@ def test_a_loaded_plan_has_the_same_key() -> None:
         ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "has a fork, which repeats"),
         (
             {"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])},
-            "too large for 6 repeats",
+            "6 seeds are needed",
         ),
     ],
 )

@@ -29,9 +29,16 @@ _DONE, _FAILED = b"+", b"-"
 
 
 def render_chat(
-    tokenizer: Any, name: str, messages: Sequence[Message], *, seconds: float = SECONDS
+    tokenizer: Any,
+    name: str,
+    messages: Sequence[Message],
+    *,
+    answered: bool = False,
+    seconds: float = SECONDS,
 ) -> str:
-    """Return the messages in the model's chat template, with the generation prompt.
+    """Return the messages in the model's chat template.
+
+    The generation prompt follows, unless the last message is the answer.
 
     Raises:
         PromptError: the template fails, takes too long or writes too much.
@@ -40,7 +47,9 @@ def render_chat(
     given = [{"role": each.role, "content": each.content} for each in messages]
 
     def render() -> str:
-        return tokenizer.apply_chat_template(given, add_generation_prompt=True, tokenize=False)
+        return tokenizer.apply_chat_template(
+            given, add_generation_prompt=not answered, tokenize=False
+        )
 
     found = _in_child(render, seconds) if hasattr(os, "fork") else _result(render)
     if found is None:

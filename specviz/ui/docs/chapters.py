@@ -20,7 +20,7 @@ from specviz.ui.widgets.symbols import show_sentence
 FOLDER = ASSETS / "docs"
 CHAPTERS = (
     "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "runs",
-    "theory",
+    "theory", "quality",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
     "embedded_pair", "sharing", "contributing",
 )  # fmt: skip

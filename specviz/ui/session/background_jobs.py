@@ -30,6 +30,7 @@ CLAIMS = "claims"
 # Names of jobs by page; all other jobs are comparisons.
 _JOBS_OF = {
     CLAIMS: (CLAIMS,),
+    "bias": ("quality",),
     "lossless": ("audit", "doctor"),
     "servers": ("servers", "servers-draft"),
     "train": ("training", "train-compare"),

@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.record.conversations import Conversation, Message, TypedPrompt
 from specviz.record.prompts import read_chat_prompts
-from specviz.record.token_text import emitted_tokens
+from specviz.record.token_text import text_without_end
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
 from specviz.ui.session.presses import press
@@ -72,12 +72,7 @@ def _continue(history: History) -> None:
 
 
 def _answer(trace: Trace) -> str:
-    """Return the text of an answer without the token that ends it."""
-    text = trace.text
-    if trace.finish == "eos":
-        *_, (_, last) = emitted_tokens(trace.rounds)
-        text = text.removesuffix(last.text)
-    return text.strip() or "…"
+    return text_without_end(trace).strip() or "…"
 
 
 def _before() -> tuple[Message, ...]:

@@ -1,0 +1,158 @@
+"""``winrate``: what lossy rules cost, as win rates of their texts against lossless ones.
+
+Every finished run is saved in the run library, so a repeated command continues where the last one
+stopped, and compares stored texts with another scorer without decoding them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, cast
+
+from specviz.cli.makers import maker_for
+from specviz.cli.option_values import (
+    check_budget,
+    check_pair,
+    config_from,
+    items_from,
+    spec_from,
+    with_chat,
+)
+from specviz.cli.progress_lines import say
+from specviz.cli.report import to_json
+from specviz.cli.terminal_text import Painter, painter_for, paragraph, table
+from specviz.errors import ConfigError
+from specviz.record.prompts import preset_suite
+from specviz.store.text_files import read_text
+
+if TYPE_CHECKING:
+    from specviz.quality.experiment import Experiment
+    from specviz.quality.quality_job import QualityJob, Scoring
+    from specviz.quality.report import QualityReport
+
+_LONGEST_PROMPT = 100_000  # bytes of --judge-prompt
+_MOST_PAIRS = 100
+
+
+def command(options: argparse.Namespace) -> int:
+    from specviz.quality.report import report_to_json
+
+    experiment, scoring = _experiment(options), _scoring(options)
+    _count_requests(experiment, scoring, confirmed=options.confirm)
+    with contextlib.redirect_stdout(sys.stderr):  # libraries may print
+        report = _run(experiment, scoring, options)
+    if options.json:
+        print(to_json(report_to_json(report, experiment)))
+    else:
+        print(render_report(painter_for(sys.stdout, os.environ), report))
+    return 0
+
+
+def _experiment(options: argparse.Namespace) -> Experiment:
+    from specviz.quality.experiment import LOSSY_RULES, Experiment, LossyRule
+
+    check_pair(options, needs_draft=False)
+    check_budget(options)
+    config = with_chat(config_from(options), options)
+    rules = [each.strip() for each in options.rules.split(",")]
+    if not set(rules) <= set(LOSSY_RULES) or len(set(rules)) < len(rules):
+        raise ConfigError(
+            f"--rules is {options.rules!r}.",
+            remedy=f"Give lossy rules, each once: {','.join(LOSSY_RULES)}.",
+        )
+    return Experiment(
+        spec=spec_from(options),
+        config=config,
+        items=items_from(options) or preset_suite(),
+        epsilons=_numbers(options.epsilons),
+        rules=tuple(cast("LossyRule", each) for each in rules),
+        texts=options.texts,
+        timed=options.baseline,
+    )
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in text.split(","))
+    except ValueError:
+        raise ConfigError(
+            f"--epsilons is {text!r}.", remedy="Give numbers, such as 0.05,0.1,0.2."
+        ) from None
+
+
+def _scoring(options: argparse.Namespace) -> Scoring:
+    from specviz.quality.judge import PROMPT
+    from specviz.quality.quality_job import Scoring
+    from specviz.quality.scorers import scorer_named
+
+    measure, name = scorer_named(options.scorer)
+    if measure != "judge" and (options.judge_prompt is not None or options.confirm):
+        raise ConfigError(
+            "--judge-prompt and --confirm need a judge.", remedy="Add --scorer judge:ADDRESS."
+        )
+    if not 1 <= options.judged_pairs <= _MOST_PAIRS:
+        raise ConfigError(
+            f"--judged-pairs is {options.judged_pairs}.", remedy=f"Give from 1 to {_MOST_PAIRS}."
+        )
+    prompt = PROMPT
+    if options.judge_prompt is not None:
+        prompt = read_text(options.judge_prompt, "--judge-prompt", _LONGEST_PROMPT)
+    return Scoring(
+        measure=measure,
+        name=name,
+        judge_prompt=prompt,
+        judged_pairs=options.judged_pairs,
+        allow_remote=options.allow_remote,
+    )
+
+
+def _count_requests(experiment: Experiment, scoring: Scoring, *, confirmed: bool) -> None:
+    """Raise ConfigError with the number of requests to a judge, unless they are confirmed."""
+    if scoring.measure != "judge" or confirmed:
+        return
+    pairs = min(scoring.judged_pairs, experiment.texts**2) * len(experiment.items)
+    requests = 2 * pairs * len(experiment.contests)
+    raise ConfigError(
+        f"The judge at {scoring.name} would get up to {requests:,} requests, each with a prompt "
+        "and two texts.",
+        remedy="Add --confirm to send them, or give fewer --judged-pairs, prompts or --epsilons.",
+    )
+
+
+def _run(experiment: Experiment, scoring: Scoring, options: argparse.Namespace) -> QualityReport:
+    from specviz.quality.quality_job import QualityJob
+    from specviz.store import Library
+
+    with maker_for(options, say, timed=experiment.timed) as maker:
+        job = QualityJob(
+            experiment, scoring, maker, Library(),
+            reuse="restarted" if options.restart else "any", must_keep=True,
+        )  # fmt: skip
+        job.prepare()
+        _make_runs(job)
+        say(f"scoring {len(job.measured)} texts")
+        return job.score()
+
+
+def _make_runs(job: QualityJob) -> None:
+    _, total = job.progress
+    if job.found:
+        say(f"{job.found} of {total} texts are stored already; --restart makes them again")
+    try:
+        for run in job.make_missing():
+            label = job.plan.labels[run.job.lane]
+            say(f"text {job.progress[0]} of {total}: {label}, prompt {run.job.item + 1}")
+    except KeyboardInterrupt:
+        say(f"saved {job.progress[0]} of {total} texts; the same command continues from there")
+        raise
+
+
+def render_report(painter: Painter, report: QualityReport) -> str:
+    from specviz.quality.report import sentences, table_rows
+
+    said = "\n".join(paragraph(painter, each) for each in sentences(report))
+    columns = [list(each) for each in zip(*table_rows(report), strict=True)]
+    return f"{table(painter, columns)}\n\n{said}"

@@ -1,0 +1,129 @@
+"""The experiment: which rules write texts, and which of their texts are compared.
+
+The first lane is lossless. The second lane is the control: the same settings with other seeds, so
+its win rate against the first lane must be one half. Then each lossy rule has a lane per epsilon.
+Over-acceptance has two: recovered tokens from the residual (OPT in Yin et al. 2024, theorem 4) and
+from the target's distribution (UNO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from specviz.comparison.plan import Lane, Plan
+from specviz.errors import ConfigError
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SuiteItem
+from specviz.record.run_config import RunConfig
+from specviz.values import Value
+
+LossyRule = Literal["over-accept", "typical"]
+LOSSY_RULES: tuple[LossyRule, ...] = ("over-accept", "typical")
+EPSILONS = (0.05, 0.1, 0.2, 0.4)
+MOST_EPSILONS = 12
+LOSSLESS, CONTROL = 0, 1  # indices of their lanes
+
+
+class Contest(Value):
+    """Two lanes whose texts are compared; ``second`` is the reference."""
+
+    first: int
+    second: int
+    epsilon: float
+    label: str
+
+
+class Experiment(Value):
+    """The rules and prompts; ``texts`` is the number of texts of each rule per prompt."""
+
+    spec: PairSpec
+    config: RunConfig
+    items: tuple[SuiteItem, ...]
+    epsilons: tuple[float, ...] = EPSILONS
+    rules: tuple[LossyRule, ...] = LOSSY_RULES
+    texts: int = 4
+    timed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.config.temperature == 0:
+            raise ConfigError(
+                "At temperature 0, every text of a prompt is the same, so there is nothing to "
+                "compare.",
+                remedy="Give a temperature above 0.",
+            )
+        if not self.epsilons or len(set(self.epsilons)) < len(self.epsilons):
+            raise ConfigError(
+                "There is no ε, or one is given twice.", remedy="Give different values."
+            )
+        if len(self.epsilons) > MOST_EPSILONS:
+            raise ConfigError(
+                f"There are {len(self.epsilons)} values of ε.",
+                remedy=f"Give at most {MOST_EPSILONS}.",
+            )
+        if min(self.epsilons) <= 0:
+            raise ConfigError(
+                f"ε is {min(self.epsilons):g}.",
+                remedy="Give values above 0; the lossless rule is always included.",
+            )
+        if len(self.items) < 2:
+            raise ConfigError(
+                "There is one prompt, but the interval of a win rate comes from the differences "
+                "between prompts.",
+                remedy="Give at least two prompts; forty or more give useful intervals.",
+            )
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(
+            lanes=tuple(self._lanes()),
+            items=self.items,
+            repeats=self.texts,
+            baseline=self.timed,
+            own_seeds=True,
+        )
+
+    @property
+    def contests(self) -> tuple[Contest, ...]:
+        """Return what is compared: the control, each rule against lossless, and OPT against UNO."""
+        lanes = self.plan.lanes
+        control = Contest(
+            first=CONTROL, second=LOSSLESS, epsilon=0.0, label="lossless against lossless"
+        )
+        against = [
+            Contest(
+                first=at,
+                second=LOSSLESS,
+                epsilon=lane.config.epsilon,
+                label=f"{lane.name} against lossless",
+            )
+            for at, lane in enumerate(lanes)
+            if at > CONTROL
+        ]
+        return (control, *against, *_opt_against_uno(lanes))
+
+    def _lanes(self) -> Iterator[Lane]:
+        lossless = replace(self.config, rule="lossless", epsilon=0.0, residual="leftover")
+        yield Lane(spec=self.spec, config=lossless, name="lossless")
+        yield Lane(spec=self.spec, config=lossless, name="lossless, other seeds")
+        for epsilon in self.epsilons:
+            for rule in self.rules:
+                lossy = replace(lossless, rule=rule, epsilon=epsilon)
+                if rule == "typical":
+                    yield self._lane(lossy, f"typical, ε {epsilon:g}")
+                    continue
+                yield self._lane(lossy, f"OPT, ε {epsilon:g}")
+                yield self._lane(replace(lossy, residual="target"), f"UNO, ε {epsilon:g}")
+
+    def _lane(self, config: RunConfig, name: str) -> Lane:
+        return Lane(spec=self.spec, config=config, name=name)
+
+
+def _opt_against_uno(lanes: Sequence[Lane]) -> Iterator[Contest]:
+    for at, lane in enumerate(lanes):
+        if lane.config.residual == "target":
+            epsilon = lane.config.epsilon
+            yield Contest(
+                first=at - 1, second=at, epsilon=epsilon, label=f"OPT against UNO, ε {epsilon:g}"
+            )

@@ -1,0 +1,206 @@
+"""A judge behind an OpenAI-compatible address: which of two answers is better?
+
+Each pair is asked in both orders. If the orders disagree, the pair is a tie. An answer without a
+clear choice leaves its pair out. The share of choices for the first place shows the judge's
+position bias, the share of choices for the longer answer its length bias.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Literal, cast
+
+from specviz.errors import ConfigError, ServerError
+from specviz.quality.scorers import AnswerText, plain
+from specviz.record.server_run import ServerInfo
+from specviz.servers.address import SERVER_KEY
+from specviz.servers.connection import Connection, Limits
+from specviz.servers.finding import find_server
+from specviz.servers.foreign_json import inside
+from specviz.servers.openai import CHAT
+from specviz.values import Value
+
+Choice = Literal["first", "second", "tie", "none"]
+PROMPT = """Two assistants answered the same prompt. Which answer is better?
+
+Prompt:
+{prompt}
+
+Answer A:
+{first}
+
+Answer B:
+{second}
+
+Reply with one word: A if answer A is better, B if answer B is better, or tie."""
+PLACES: tuple[str, ...] = ("{prompt}", "{first}", "{second}")
+_LIMITS = Limits(between=60.0, total=120.0)
+_LONGEST = 16  # tokens of a reply
+_MOST_FAILURES = 3  # requests in a row that may fail
+_WORDS: dict[str, Choice] = {"a": "first", "b": "second", "tie": "tie"}
+_WORD = re.compile(r"\b(?:answer\s+)?(a|b|tie)\b", re.IGNORECASE)
+
+
+class JudgedPair(Value):
+    """A judged pair: what it says of both orders, as places of the answer that is named first.
+
+    ``forward``: the first answer was shown first. ``backward``: it was shown second.
+    """
+
+    prompt: int
+    forward: Choice
+    backward: Choice
+    longer: Literal["first", "second", "neither"]
+
+    @property
+    def outcome(self) -> float | None:
+        """1 if the first answer wins, 0.5 for a tie; None if a reply had no clear choice."""
+        if "none" in (self.forward, self.backward):
+            return None
+        wins = (self.forward == "first") - (self.forward == "second")
+        wins += (self.backward == "second") - (self.backward == "first")
+        return {2: 1.0, -2: 0.0}.get(wins, 0.5)
+
+
+class JudgeBias(Value):
+    """``first_place`` and ``longer``: shares of all choices; None without any choice."""
+
+    first_place: float | None
+    longer: float | None
+    unclear: int  # replies without a clear choice
+    replies: int
+
+
+class Judge:
+    """A judge at one address.
+
+    ``replies`` holds the choices by the hash of the question, so that none is asked twice.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        prompt: str = PROMPT,
+        allow_remote: bool = False,
+        replies: Mapping[str, str] | None = None,
+    ) -> None:
+        if missing := [each for each in PLACES if each not in prompt]:
+            raise ConfigError(
+                f"The judge's prompt does not contain {', '.join(missing)}.",
+                remedy="Put it where the text belongs.",
+            )
+        self._info: ServerInfo = find_server(address, allow_remote=allow_remote)
+        self._connection = Connection(
+            address, key=SERVER_KEY, allow_remote=allow_remote, limits=_LIMITS
+        )
+        self._prompt = prompt
+        self._failures = 0
+        self.replies: dict[str, str] = dict(replies or {})
+
+    @property
+    def model(self) -> str:
+        return self._info.model
+
+    def stop(self) -> None:
+        self._connection.stop()
+
+    def choose(self, prompt: str, first: str, second: str) -> Choice:
+        """Ask for one order; a failed request counts as no choice, several in a row are raised."""
+        filled = fill(self._prompt, prompt, first, second)
+        question = hashlib.sha256(filled.encode()).hexdigest()[:32]
+        if question in self.replies:
+            return cast("Choice", self.replies[question])
+        body = {
+            "model": self._info.model,
+            "messages": [{"role": "user", "content": filled}],
+            "max_tokens": _LONGEST,
+            "temperature": 0,
+        }
+        try:
+            answer = self._connection.post(CHAT, body)
+        except ServerError:
+            self._failures += 1
+            if self._failures >= _MOST_FAILURES or self._connection.stopped:
+                raise
+            return "none"
+        self._failures = 0
+        choice = read_choice(_reply(answer))
+        self.replies[question] = choice
+        return choice
+
+    def judge(self, prompt: int, first: AnswerText, second: AnswerText) -> JudgedPair:
+        if first.text == second.text:
+            return JudgedPair(prompt=prompt, forward="tie", backward="tie", longer="neither")
+        asked = plain(first.prompt)
+        lengths = len(first.text), len(second.text)
+        return JudgedPair(
+            prompt=prompt,
+            forward=self.choose(asked, first.text, second.text),
+            backward=self.choose(asked, second.text, first.text),
+            longer="neither" if lengths[0] == lengths[1] else "first" if lengths[0] > lengths[1]
+            else "second",
+        )  # fmt: skip
+
+
+def fill(template: str, prompt: str, first: str, second: str) -> str:
+    """Put the texts into the template, without reading placeholders inside the texts."""
+    texts = dict(zip(PLACES, (prompt, first, second), strict=True))
+    places = re.compile("|".join(map(re.escape, PLACES)))
+    return places.sub(lambda found: texts[found[0]], template)
+
+
+def _reply(answer: object) -> object:
+    choices = inside(answer, "choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return inside(first, "message", "content")
+
+
+def read_choice(reply: object) -> Choice:
+    """Return the choice of a reply; "none" if it names none, or both."""
+    if not isinstance(reply, str):
+        return "none"
+    named = {found.lower() for found in _WORD.findall(reply)}
+    return _WORDS[named.pop()] if len(named) == 1 else "none"
+
+
+def pairs_to_judge(count: int, most: int, random: Random) -> Iterator[tuple[int, int]]:
+    """Yield up to ``most`` of the count x count pairs of texts, drawn without replacement."""
+    everything = [(one, other) for one in range(count) for other in range(count)]
+    yield from random.sample(everything, min(most, len(everything)))
+
+
+def outcomes_of_judged(judged: Sequence[JudgedPair]) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
+    for each in judged:
+        if (outcome := each.outcome) is not None:
+            found.setdefault(each.prompt, []).append(outcome)
+    return found
+
+
+def bias_of(judged: Sequence[JudgedPair]) -> JudgeBias:
+    places, longer, unclear = list[bool](), list[bool](), 0
+    for each in judged:
+        # In the backward order, the second answer has the first place.
+        for choice, first_shown in ((each.forward, "first"), (each.backward, "second")):
+            if choice == "none":
+                unclear += 1
+            if choice not in ("first", "second"):
+                continue
+            places.append(choice == "first")
+            chosen = first_shown if choice == "first" else _other(first_shown)
+            if each.longer != "neither":
+                longer.append(chosen == each.longer)
+    return JudgeBias(
+        first_place=sum(places) / len(places) if places else None,
+        longer=sum(longer) / len(longer) if longer else None,
+        unclear=unclear,
+        replies=2 * len(judged),
+    )
+
+
+def _other(place: str) -> str:
+    return "second" if place == "first" else "first"

@@ -1,0 +1,68 @@
+"""Win rates: how often texts of one rule are preferred to texts of another.
+
+All texts of one rule are compared with all texts of the other on the same prompt; a tie counts one
+half. The win rate is the mean over prompts, with Student's interval over prompts, so that it also
+applies to other prompts of this kind (Yin et al. 2024, section 5.2).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from specviz.figures.paired import mean_of
+from specviz.values import Value
+
+Outcomes = Mapping[int, Sequence[float]]  # by prompt: 1 if the first text wins, 0.5 for a tie
+Scores = Mapping[int, Sequence[float]]  # by prompt: the scores of the texts of one rule
+
+
+class WinRate(Value):
+    """A win rate; ``low`` and ``high`` are None with a single prompt. ``ties``: their share."""
+
+    value: float
+    low: float | None
+    high: float | None
+    prompts: int
+    pairs: int
+    ties: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval excludes one half."""
+        return self.low is not None and self.high is not None and not self.low <= 0.5 <= self.high
+
+
+def win_rate(outcomes: Outcomes) -> WinRate | None:
+    """Return the win rate; None if nothing was compared."""
+    compared = {prompt: own for prompt, own in outcomes.items() if own}
+    found = mean_of({(prompt, 0): fmean(own) for prompt, own in compared.items()})
+    if found is None:
+        return None
+    each = [outcome for own in compared.values() for outcome in own]
+    return WinRate(
+        value=found.value,
+        low=None if found.low is None else max(0.0, found.low),
+        high=None if found.high is None else min(1.0, found.high),
+        prompts=found.count,
+        pairs=len(each),
+        ties=each.count(0.5) / len(each),
+    )
+
+
+def outcomes_of(first: Scores, second: Scores) -> Outcomes:
+    """Compare every text of the first rule with every text of the second on the same prompt."""
+    return {
+        prompt: _all_pairs(own, second[prompt]) for prompt, own in first.items() if prompt in second
+    }
+
+
+def _all_pairs(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    ordered = sorted(second)
+    outcomes = list[float]()
+    for score in first:
+        lower, not_higher = bisect_left(ordered, score), bisect_right(ordered, score)
+        outcomes += [1.0] * lower + [0.5] * (not_higher - lower)
+        outcomes += [0.0] * (len(ordered) - not_higher)
+    return outcomes

@@ -1,0 +1,231 @@
+"""The section "Quality": what lossy rules cost on the real pair, as win rates of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from specviz import ASSETS
+from specviz.errors import SpecvizError
+from specviz.quality.experiment import CONTROL, EPSILONS, LOSSLESS, LOSSY_RULES, Experiment
+from specviz.quality.judge import PROMPT
+from specviz.quality.quality_job import JUDGED_PAIRS, QUALITY, QualityJob, Scoring
+from specviz.quality.report import QualityReport, sentences, table_rows
+from specviz.quality.scorers import Measure
+from specviz.record.drafters import first_method
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
+from specviz.record.run_config import RunConfig
+from specviz.store.dataclass_json import from_json
+from specviz.ui.session.background_jobs import run_maker, shown_job, the_job_queue
+from specviz.ui.session.run_saving import the_library
+from specviz.ui.session.worker import the_worker
+from specviz.ui.theory.bias.win_rate_chart import RulePoint, win_rate_chart
+from specviz.ui.tune.current import follow
+from specviz.ui.widgets.page_parts import show_chart, slider, whole_slider
+from specviz.ui.widgets.pair_panel import active_spec, has_chat
+from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.ui.widgets.recorded_example import show_example_caption
+
+RECORDED = ASSETS / "recorded_win_rates.json"
+_LINKED, _RULE = "query-params", "quality_rule"
+_SHOWN = 80  # characters of a prompt in the list
+_OFFERED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)
+_SCORERS: dict[Measure, str] = {
+    "likelihood": "likelihood",
+    "distance": "distance to the target, as recorded",
+    "reward": "reward model",
+    "judge": "judge behind an address",
+}
+_BOXES: dict[Measure, str] = {"reward": "Reward model", "judge": "Address"}
+_Start = Callable[[], None]
+_Scorer = Callable[[], Scoring]
+_HELP = (
+    "Likelihood is always available, but it says only that the texts shift: predictable texts are "
+    "the likeliest. Distance is exact. A reward model or a judge rates quality."
+)
+
+
+def show_quality() -> None:
+    status = the_worker().status()
+    spec = active_spec(status)
+    chat = has_chat(status, spec)
+    left, right = st.columns([5, 8], gap="medium")
+    with left:
+        start = _choose_experiment(spec, chat_suite() if chat else preset_suite(), chat=chat)
+        if st.button("Measure win rates", type="primary", key="quality_start"):
+            try:
+                start()
+            except SpecvizError as problem:
+                show_error(problem)
+    with right:
+        job = shown_job(QUALITY, QualityJob)
+        if job is None:
+            _show_recorded()
+        else:
+            follow(job, partial(_show_job, job))
+
+
+def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bool) -> _Start:
+    """Draw the controls; return what the button does."""
+    st.caption(f"Texts are written by {as_text(spec.title)}, which is loaded first if needed.")
+    epsilons = st.multiselect(
+        "ε", _OFFERED, default=list(EPSILONS), key="quality_epsilons", bind=_LINKED
+    )
+    rules = st.multiselect(
+        "Lossy rules", LOSSY_RULES, default=list(LOSSY_RULES), key="quality_rules", bind=_LINKED,
+        help="Over-acceptance runs twice: recovered tokens from the residual (OPT) and from the "
+        "target (UNO).",
+    )  # fmt: skip
+    count = whole_slider("Prompts", 2, len(items), min(12, len(items)), key="quality_prompts")
+    texts = whole_slider(
+        "Texts per prompt and rule", 2, 12, 4, key="quality_texts",
+        hint="All pairs of texts of two rules are compared, N × N for each prompt.",
+    )  # fmt: skip
+    temperature = slider("Temperature", 0.1, 2.0, 1.0, key="quality_temperature", step=0.1)
+    length = whole_slider("Tokens per text", 16, 256, 64, key="quality_length")
+    scoring = _choose_scorer()
+
+    def start() -> None:
+        config = RunConfig(
+            temperature=round(temperature, 1), max_new_tokens=length, chat=chat,
+            drafter=first_method(spec.draft_kind).name,
+        )  # fmt: skip
+        experiment = Experiment(
+            spec=spec, config=config, items=_spread(items, count), epsilons=tuple(sorted(epsilons)),
+            rules=tuple(rules), texts=texts,
+        )  # fmt: skip
+        the_job_queue().start(QualityJob(experiment, scoring(), run_maker(), the_library()))
+
+    return start
+
+
+def _choose_scorer() -> _Scorer:
+    measure: Measure = st.selectbox(
+        "Scorer", [*_SCORERS], format_func=lambda each: _SCORERS[each],
+        key="quality_scorer", help=_HELP,
+    )  # fmt: skip
+    name, prompt, pairs, granted = "", PROMPT, JUDGED_PAIRS, True
+    if measure == "likelihood":
+        name = st.text_input(
+            "Under the model", key="quality_model", placeholder="the target itself",
+            help="A folder or a name on the Hub; empty for the target.",
+        )  # fmt: skip
+    elif measure == "reward":
+        name = st.text_input("Reward model", key="quality_reward", placeholder="folder or Hub name")
+    elif measure == "judge":
+        name = st.text_input("Address", key="quality_judge", placeholder="http://127.0.0.1:8080")
+        prompt = st.text_area("Question", PROMPT, key="quality_question", height=200)
+        pairs = whole_slider("Judged pairs per prompt", 1, 16, JUDGED_PAIRS, key="quality_pairs")
+        granted = st.checkbox(
+            "Send the prompts and texts to this address, two requests per pair",
+            key="quality_granted",
+        )
+
+    def scoring() -> Scoring:
+        if measure in ("reward", "judge") and not name.strip():
+            raise SpecvizError("The scorer has no name.", remedy=f"Fill in “{_BOXES[measure]}”.")
+        if not granted:
+            raise SpecvizError(
+                "The requests to the judge are not confirmed.", remedy="Tick the box to send them."
+            )
+        return Scoring(measure=measure, name=name.strip(), judge_prompt=prompt, judged_pairs=pairs)
+
+    return scoring
+
+
+def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
+    """Return ``count`` prompts, spread evenly over the suite and so over its kinds."""
+    return tuple(items[at * len(items) // count] for at in range(count))
+
+
+def _show_recorded() -> None:
+    show_example_caption(
+        "Quality",
+        "Each rule writes several texts for each prompt. A scorer compares them in pairs with the "
+        "texts of the lossless rule.",
+    )
+    if RECORDED.is_file():
+        _show_report(_recorded(), key="recorded", pair="the embedded pair")
+
+
+@st.cache_resource(show_spinner=False)
+def _recorded() -> QualityReport:
+    return from_json(RECORDED.read_text(encoding="utf-8"), QualityReport)
+
+
+def _show_job(job: QualityJob) -> None:
+    if job.report is not None:
+        _show_report(job.report, key="measured", pair=job.experiment.spec.title)
+        _show_texts(job)
+    elif job.scored[1]:
+        st.caption(f"{job.scored[0]:,} of {job.scored[1]:,} scored")
+
+
+def _show_report(report: QualityReport, *, key: str, pair: str) -> None:
+    points = [
+        RulePoint(
+            name=each.label,
+            group=_group(each.rule, each.residual),
+            speed=each.over_lossless.value,
+            speed_low=each.over_lossless.low,
+            speed_high=each.over_lossless.high,
+            won=each.won.value,
+            won_low=each.won.low,
+            won_high=each.won.high,
+        )
+        for each in report.rules
+        if each.over_lossless is not None and each.won is not None
+    ]
+    note = (
+        f"On {as_text(pair)}. Up and to the right is better. Bars are 95 % intervals over prompts. "
+        "The circle is the lossless rule."
+    )
+    show_chart(
+        win_rate_chart(points), note, "measured", key=f"quality_{key}",
+        on_select=partial(_choose_clicked, f"quality_{key}"), selection_mode="points",
+        alt="Win rate against lossless over speed, for every lossy rule.",
+    )  # fmt: skip
+    for each in sentences(report):
+        st.markdown(f"* {as_text(each)}")
+    head, *rows = table_rows(report)
+    st.dataframe(
+        [dict(zip(head, row, strict=True)) for row in rows],
+        key=f"quality_table_{key}", hide_index=True,
+    )  # fmt: skip
+
+
+def _choose_clicked(chart: str) -> None:
+    """Choose the clicked rule for the texts below."""
+    for each in st.session_state[chart]["selection"]["points"]:
+        if data := each.get("customdata"):
+            st.session_state[_RULE] = data[0]
+            return
+
+
+def _show_texts(job: QualityJob) -> None:
+    """Show the texts of one rule for one prompt beside those of the lossless rule."""
+    st.subheader("The texts", anchor=False)
+    labels, items = job.plan.labels, job.experiment.items
+    if st.session_state.get(_RULE) not in labels[CONTROL + 1 :]:
+        st.session_state[_RULE] = labels[CONTROL + 1]
+    rule = st.selectbox("Rule", labels[CONTROL + 1 :], key=_RULE, help="Or click a point above.")
+    item = st.selectbox(
+        "Prompt", range(len(items)), key="quality_text_prompt",
+        format_func=lambda at: " ".join(items[at].prompt.split())[:_SHOWN],
+    )  # fmt: skip
+    texts = {run.job.key: run.trace.text for run in job.measured}
+    for column, lane in zip(st.columns(2), (LOSSLESS, labels.index(rule)), strict=True):
+        with column:
+            st.caption(as_text(labels[lane]))
+            for repeat in range(job.experiment.texts):
+                with st.container(border=True):
+                    st.text(texts.get((lane, item, repeat), ""))
+
+
+def _group(rule: str, residual: str) -> str:
+    if rule == "typical":
+        return "typical"
+    return "OPT" if residual == "leftover" else "UNO"

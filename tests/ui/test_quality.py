@@ -1,0 +1,79 @@
+"""The section "Quality" of the bias page: a recorded report, then a real experiment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.quality.quality_job import QUALITY, QualityJob
+from specviz.ui.session.background_jobs import the_job_queue
+from tests.ui.paging import page_of, sound
+from tests.ui.theory_pages import charts, words
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+SMALL = {
+    "quality_prompts": "2", "quality_texts": "2", "quality_length": "16", "bias_pause": "true",
+    "quality_epsilons": "0.2", "quality_rules": "over-accept",
+}  # fmt: skip
+
+
+def section(**link: str) -> AppTest:
+    return page_of("bias", bias_section="Quality", **link)
+
+
+def points(app: AppTest, chart: str) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in charts(app)[chart]["data"]}
+
+
+def test_a_recorded_report_is_shown_first() -> None:
+    app = section(bias_pause="true")
+    drawn = points(app, "quality_recorded")
+    assert set(drawn) == {"OPT", "UNO", "typical", "lossless"}
+    assert [len(drawn[name]["x"]) for name in ("OPT", "UNO", "typical")] == [4, 4, 4]
+    assert "Control, lossless against lossless" in words(app)
+    assert "not a better text" in words(app)
+
+
+def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
+    app = section(**SMALL)
+    for found in (0, 2 * 2 * 4):
+        sound(app.button(key="quality_start").click().run())
+        job = the_job_queue().newest(QUALITY)
+        assert isinstance(job, QualityJob)
+        assert job.wait(60)
+        assert job.error is None
+        assert job.found == found
+        sound(app.run())
+        drawn = points(app, "quality_measured")
+        assert [len(drawn[name]["x"]) for name in ("OPT", "UNO")] == [1, 1]
+        assert "Control, lossless against lossless" in words(app)
+        shown = [each.value.strip() for each in app.text]
+        own = {(run.job.lane, run.job.item): [] for run in job.measured}
+        for run in job.measured:
+            own[run.job.lane, run.job.item].append(run.trace.text.strip())
+        assert shown == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
+
+
+@pytest.mark.parametrize(
+    ("scorer", "says"),
+    [
+        ("reward model", "“Reward model”"),
+        ("judge behind an address", "“Address”"),
+    ],
+)
+def test_a_scorer_without_a_name_is_refused(scorer: str, says: str) -> None:
+    app = section(**SMALL)
+    sound(app.selectbox(key="quality_scorer").select(scorer).run())
+    app.button(key="quality_start").click().run()
+    assert says in app.error[0].value
+
+
+def test_requests_to_a_judge_must_be_confirmed() -> None:
+    app = section(**SMALL)
+    sound(app.selectbox(key="quality_scorer").select("judge behind an address").run())
+    sound(app.text_input(key="quality_judge").set_value("http://127.0.0.1:1").run())
+    app.button(key="quality_start").click().run()
+    assert "not confirmed" in app.error[0].value
