@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, cast
 
 from specviz.cli.makers import maker_for
 from specviz.cli.option_values import (
-    check_budget,
     check_pair,
     config_from,
     items_from,
@@ -55,7 +54,6 @@ def _experiment(options: argparse.Namespace) -> Experiment:
     from specviz.quality.experiment import LOSSY_RULES, Experiment, LossyRule
 
     check_pair(options, needs_draft=False)
-    check_budget(options)
     config = with_chat(config_from(options), options)
     rules = [each.strip() for each in options.rules.split(",")]
     if not set(rules) <= set(LOSSY_RULES) or len(set(rules)) < len(rules):
@@ -70,7 +68,6 @@ def _experiment(options: argparse.Namespace) -> Experiment:
         epsilons=_numbers(options.epsilons),
         rules=tuple(cast("LossyRule", each) for each in rules),
         texts=options.texts,
-        timed=options.baseline,
     )
 
 
@@ -126,7 +123,7 @@ def _run(experiment: Experiment, scoring: Scoring, options: argparse.Namespace) 
     from specviz.quality.quality_job import QualityJob
     from specviz.store import Library
 
-    with maker_for(options, say, timed=experiment.timed) as maker:
+    with maker_for(options, say, timed=True) as maker:
         job = QualityJob(
             experiment, scoring, maker, Library(),
             reuse="restarted" if options.restart else "any", must_keep=True,

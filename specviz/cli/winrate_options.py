@@ -7,18 +7,16 @@ from pathlib import Path
 
 from specviz.cli.option_groups import (
     add_allow_remote,
-    add_budget,
     add_chat,
     add_json,
-    add_no_baseline,
     add_on,
     add_pair,
     add_prompts,
     add_sampling,
 )
-from specviz.record.limits import COMPARED_TIMING_SECONDS
 
 _WITHOUT_METHOD = {
+    "budget": None,
     "draft_until": "count", "num_drafts": 1, "replacement": True, "rule": "lossless",
     "epsilon": 0.0, "residual": "leftover", "branching": "", "dynamic_tree": "",
 }  # fmt: skip
@@ -62,8 +60,6 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drafter", metavar="NAME", help="the draft method, as in run")
     add_sampling(parser)
     add_chat(parser)
-    add_no_baseline(parser)
-    add_budget(parser, COMPARED_TIMING_SECONDS)
     add_on(parser)
     parser.add_argument("--restart", action="store_true", help="make stored runs again")
     add_json(parser)

@@ -36,7 +36,11 @@ class Contest(Value):
 
 
 class Experiment(Value):
-    """The rules and prompts; ``texts`` is the number of texts of each rule per prompt."""
+    """The rules and prompts; ``texts`` is the number of texts of each rule per prompt.
+
+    The target alone is not timed, which would take several times as long: the rules take turns, so
+    their rates can be compared with each other.
+    """
 
     spec: PairSpec
     config: RunConfig
@@ -44,7 +48,6 @@ class Experiment(Value):
     epsilons: tuple[float, ...] = EPSILONS
     rules: tuple[LossyRule, ...] = LOSSY_RULES
     texts: int = 4
-    timed: bool = True
 
     def __post_init__(self) -> None:
         if self.config.temperature == 0:
@@ -80,7 +83,7 @@ class Experiment(Value):
             lanes=tuple(self._lanes()),
             items=self.items,
             repeats=self.texts,
-            baseline=self.timed,
+            baseline=False,
             own_seeds=True,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from specviz.comparison.lane_results import log_speeds, speedup_of
+from specviz.comparison.lane_results import log_speeds
 from specviz.comparison.lane_run import LaneRun
 from specviz.figures.paired import Ratio, ratio
 from specviz.quality.experiment import CONTROL, LOSSLESS, Contest, Experiment
@@ -21,9 +21,9 @@ from specviz.values import Value
 class RuleResult(Value):
     """The texts of one lane.
 
-    ``speedup``: over the target alone. ``over_lossless``: its speed over the lossless lane's.
-    ``rejected``: share of the tested candidates. ``distance``: mean bias of a token. ``score``:
-    mean score of a text, None with a judge. ``won``: its win rate against lossless.
+    ``over_lossless``: its tokens per second over those of the lossless lane. ``rejected``: share of
+    the tested candidates. ``distance``: mean bias of a token. ``score``: mean score of a text, None
+    with a judge. ``won``: its win rate against lossless.
     """
 
     label: str
@@ -31,7 +31,6 @@ class RuleResult(Value):
     epsilon: float
     residual: str
     texts: int
-    speedup: Ratio | None
     over_lossless: Ratio | None
     rejected: float | None
     distance: float | None
@@ -95,7 +94,6 @@ def make_report(
                 epsilon=lane.config.epsilon,
                 residual=lane.config.residual,
                 texts=len(own),
-                speedup=speedup_of(own) if experiment.timed else None,
                 over_lossless=ratio(speeds[at], speeds[LOSSLESS]) if at > CONTROL else None,
                 rejected=_rejected(own),
                 distance=_mean(each for each in distances if each is not None),
@@ -128,13 +126,19 @@ def _mean(values: Iterable[float]) -> float | None:
 
 def sentences(report: QualityReport) -> tuple[str, ...]:
     """Return what was found: one sentence for each comparison that has an interval."""
+    return (*rule_sentences(report), *other_sentences(report))
+
+
+def rule_sentences(report: QualityReport) -> tuple[str, ...]:
+    """Return a sentence for each lossy rule: its speed, and its texts against lossless ones."""
+    rules = (each for each in report.rules[CONTROL + 1 :] if _has_interval(each.won))
+    return tuple(_rule_sentence(each, PREFERRED[report.measure]) for each in rules)
+
+
+def other_sentences(report: QualityReport) -> tuple[str, ...]:
+    """Return the sentences on OPT against UNO, on the control, and on the scorer itself."""
     preferred = PREFERRED[report.measure]
     return (
-        *(
-            _rule_sentence(each, preferred)
-            for each in report.rules[CONTROL + 1 :]
-            if _has_interval(each.won)
-        ),
         *(
             _opt_sentence(each, report, preferred)
             for each in report.opt_against_uno

@@ -12,7 +12,7 @@ from tests.cli.tiny_models import home
 from tests.engine.models import write_pair
 
 __all__ = ["home"]  # fixture
-SHORT = ["--max-new-tokens", "6", "--texts", "2", "--epsilons", "0.3", "--no-baseline"]
+SHORT = ["--max-new-tokens", "6", "--texts", "2", "--epsilons", "0.3"]
 
 
 @pytest.fixture(scope="module")

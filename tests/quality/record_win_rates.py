@@ -1,7 +1,7 @@
 """Measure the win rates that the page shows before its first own experiment.
 
 ``python -m tests.quality.record_win_rates`` writes ``assets/recorded_win_rates.json``, with the
-embedded pair and one thread, in about ten minutes. The prompts are the presets and twelve more.
+embedded pair and one thread, in about five minutes. The prompts are the presets and twelve more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
         config=RunConfig(temperature=1.0, max_new_tokens=48),
         items=(*preset_suite(), *openings),
     )
-    maker = InProcessMaker(lambda _: None, budget=0.3, costs=False)
+    maker = InProcessMaker(lambda _: None, costs=False)
     job = QualityJob(experiment, Scoring(), maker, Library(), must_keep=True)
     job.prepare()
     for _ in job.make_missing():

@@ -36,7 +36,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 @pytest.fixture(scope="module")
 def experiment(folder: Path) -> Experiment:
     spec = PairSpec(target=str(folder / "target"), draft=str(folder / "draft"), threads=1)
-    return Experiment(spec=spec, config=CONFIG, items=ITEMS, epsilons=(0.2,), texts=3, timed=False)
+    return Experiment(spec=spec, config=CONFIG, items=ITEMS, epsilons=(0.2,), texts=3)
 
 
 def job_of(experiment: Experiment, library: Library, **scoring: Any) -> QualityJob:

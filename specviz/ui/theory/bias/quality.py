@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import streamlit as st
@@ -12,7 +12,12 @@ from specviz.errors import SpecvizError
 from specviz.quality.experiment import CONTROL, EPSILONS, LOSSLESS, LOSSY_RULES, Experiment
 from specviz.quality.judge import PROMPT
 from specviz.quality.quality_job import JUDGED_PAIRS, QUALITY, QualityJob, Scoring
-from specviz.quality.report import QualityReport, sentences, table_rows
+from specviz.quality.report import (
+    QualityReport,
+    other_sentences,
+    rule_sentences,
+    table_rows,
+)
 from specviz.quality.scorers import Measure
 from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec
@@ -42,6 +47,13 @@ _SCORERS: dict[Measure, str] = {
 _BOXES: dict[Measure, str] = {"reward": "Reward model", "judge": "Address"}
 _Start = Callable[[], None]
 _Scorer = Callable[[], Scoring]
+_BETTER = "Up and to the right is better."
+_DIRECTION: dict[Measure, str] = {
+    "likelihood": "A win is a higher likelihood, not a better text.",
+    "distance": "A win is a smaller distance to the target.",
+    "reward": _BETTER,
+    "judge": _BETTER,
+}
 _HELP = (
     "Likelihood is always available, but it says only that the texts shift: predictable texts are "
     "the likeliest. Distance is exact. A reward model or a judge rates quality."
@@ -70,7 +82,10 @@ def show_quality() -> None:
 
 def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bool) -> _Start:
     """Draw the controls; return what the button does."""
-    st.caption(f"Texts are written by {as_text(spec.title)}, which is loaded first if needed.")
+    st.caption(
+        f"The pair of this session ({as_text(spec.title)}) writes the texts. It is loaded first if "
+        "needed."
+    )
     epsilons = st.multiselect(
         "ε", _OFFERED, default=list(EPSILONS), key="quality_epsilons", bind=_LINKED
     )
@@ -143,7 +158,7 @@ def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
 
 def _show_recorded() -> None:
     show_example_caption(
-        "Quality",
+        "Measure win rates",
         "Each rule writes several texts for each prompt. A scorer compares them in pairs with the "
         "texts of the lossless rule.",
     )
@@ -179,22 +194,24 @@ def _show_report(report: QualityReport, *, key: str, pair: str) -> None:
         for each in report.rules
         if each.over_lossless is not None and each.won is not None
     ]
-    note = (
-        f"On {as_text(pair)}. Up and to the right is better. Bars are 95 % intervals over prompts. "
-        "The circle is the lossless rule."
-    )
+    note = f"On {as_text(pair)}. {_DIRECTION[report.measure]} Bars are 95 % intervals over prompts."
     show_chart(
         win_rate_chart(points), note, "measured", key=f"quality_{key}",
         on_select=partial(_choose_clicked, f"quality_{key}"), selection_mode="points",
         alt="Win rate against lossless over speed, for every lossy rule.",
     )  # fmt: skip
-    for each in sentences(report):
-        st.markdown(f"* {as_text(each)}")
     head, *rows = table_rows(report)
     st.dataframe(
         [dict(zip(head, row, strict=True)) for row in rows],
         key=f"quality_table_{key}", hide_index=True,
     )  # fmt: skip
+    _show_list(other_sentences(report))
+    with st.expander("Every rule in a sentence"):
+        _show_list(rule_sentences(report))
+
+
+def _show_list(said: Iterable[str]) -> None:
+    st.markdown("\n".join(f"* {as_text(each)}" for each in said))
 
 
 def _choose_clicked(chart: str) -> None:
