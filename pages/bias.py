@@ -15,7 +15,7 @@ from specviz.ui.theory.bias.charts import (
     pareto_plane,
 )
 from specviz.ui.theory.bias.measured_blocks import show_measured_blocks
-from specviz.ui.theory.bias.quality import show_quality
+from specviz.ui.theory.bias.quality import show_quality, take_linked_experiment
 from specviz.ui.theory.bias.sections import (
     bars_sentence,
     biased_runs,
@@ -157,6 +157,8 @@ with st.sidebar:
     chosen = st.selectbox("The bars start from", names, key="bias_example", bind="query-params")
 example = names[chosen]
 settings = show_position(example)
+if take_linked_experiment():
+    st.session_state["bias_section"] = "Quality"
 section = st.segmented_control(
     "More about these distributions",
     SECTIONS,

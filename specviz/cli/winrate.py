@@ -110,8 +110,9 @@ def _count_requests(experiment: Experiment, scoring: Scoring, *, confirmed: bool
     """Raise ConfigError with the number of requests to a judge, unless they are confirmed."""
     if scoring.measure != "judge" or confirmed:
         return
-    pairs = min(scoring.judged_pairs, experiment.texts**2) * len(experiment.items)
-    requests = 2 * pairs * len(experiment.contests)
+    from specviz.quality.quality_job import most_requests
+
+    requests = most_requests(experiment, scoring.judged_pairs)
     raise ConfigError(
         f"The judge at {scoring.name} would get up to {requests:,} requests, each with a prompt "
         "and two texts.",

@@ -70,6 +70,10 @@ class Experiment(Value):
                 f"ε is {min(self.epsilons):g}.",
                 remedy="Give values above 0; the lossless rule is always included.",
             )
+        if not self.rules:
+            raise ConfigError(
+                "There is no lossy rule.", remedy="Give over-accept, typical or both."
+            )
         if len(self.items) < 2:
             raise ConfigError(
                 "There is one prompt, but the interval of a win rate comes from the differences "

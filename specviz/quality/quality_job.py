@@ -48,6 +48,12 @@ class Scoring(Value):
     allow_remote: bool = False
 
 
+def most_requests(experiment: Experiment, judged_pairs: int) -> int:
+    """Return how many requests a judge gets at the most: two for each pair."""
+    pairs = min(judged_pairs, experiment.texts**2) * len(experiment.items)
+    return 2 * pairs * len(experiment.contests)
+
+
 class KeptReplies(Value):
     """A judge's choices by the hash of the question."""
 

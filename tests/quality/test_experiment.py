@@ -73,6 +73,7 @@ def test_a_plan_keeps_its_seeds_in_the_library() -> None:
         ({"config": replace(CONFIG, temperature=0.0)}, "temperature 0"),
         ({"items": ITEMS[:1]}, "one prompt"),
         ({"epsilons": ()}, "no ε"),
+        ({"rules": ()}, "no lossy rule"),
         ({"epsilons": (0.1, 0.1)}, "given twice"),
         ({"epsilons": (0.0, 0.1)}, "ε is 0"),
         ({"epsilons": tuple(n / 100 for n in range(1, 20))}, "19 values"),

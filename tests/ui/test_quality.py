@@ -55,6 +55,8 @@ def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
         for run in job.measured:
             own[run.job.lane, run.job.item].append(run.trace.text.strip())
         assert shown == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
+    linked = page_of("bias", work=job.id, bias_pause="true")
+    assert "quality_measured" in charts(linked)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +73,10 @@ def test_a_scorer_without_a_name_is_refused(scorer: str, says: str) -> None:
     assert says in app.error[0].value
 
 
-def test_requests_to_a_judge_must_be_confirmed() -> None:
+def test_requests_to_another_machine_must_be_confirmed() -> None:
     app = section(**SMALL)
     sound(app.selectbox(key="quality_scorer").select("judge behind an address").run())
-    sound(app.text_input(key="quality_judge").set_value("http://127.0.0.1:1").run())
+    sound(app.text_input(key="quality_judge").set_value("http://192.0.2.1:1").run())
+    assert "Up to 64 requests" in words(app)
     app.button(key="quality_start").click().run()
     assert "not confirmed" in app.error[0].value

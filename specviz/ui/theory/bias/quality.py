@@ -11,7 +11,13 @@ from specviz import ASSETS
 from specviz.errors import SpecvizError
 from specviz.quality.experiment import CONTROL, EPSILONS, LOSSLESS, LOSSY_RULES, Experiment
 from specviz.quality.judge import PROMPT
-from specviz.quality.quality_job import JUDGED_PAIRS, QUALITY, QualityJob, Scoring
+from specviz.quality.quality_job import (
+    JUDGED_PAIRS,
+    QUALITY,
+    QualityJob,
+    Scoring,
+    most_requests,
+)
 from specviz.quality.report import (
     QualityReport,
     other_sentences,
@@ -24,7 +30,14 @@ from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
 from specviz.record.run_config import RunConfig
 from specviz.store.dataclass_json import from_json
-from specviz.ui.session.background_jobs import run_maker, shown_job, the_job_queue
+from specviz.ui.servers.places import is_granted
+from specviz.ui.session.background_jobs import (
+    linked_job,
+    put_shown,
+    run_maker,
+    shown_job,
+    the_job_queue,
+)
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import the_worker
 from specviz.ui.theory.bias.win_rate_chart import RulePoint, win_rate_chart
@@ -58,6 +71,15 @@ _HELP = (
     "Likelihood is always available, but it says only that the texts shift: predictable texts are "
     "the likeliest. Distance is exact. A reward model or a judge rates quality."
 )
+
+
+def take_linked_experiment() -> bool:
+    """Show the experiment that the link names; return whether it names one."""
+    job = linked_job()
+    if not isinstance(job, QualityJob):
+        return False
+    put_shown(job)
+    return True
 
 
 def show_quality() -> None:
@@ -101,23 +123,29 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
     )  # fmt: skip
     temperature = slider("Temperature", 0.1, 2.0, 1.0, key="quality_temperature", step=0.1)
     length = whole_slider("Tokens per text", 16, 256, 64, key="quality_length")
-    scoring = _choose_scorer()
 
-    def start() -> None:
+    def experiment() -> Experiment:
         config = RunConfig(
             temperature=round(temperature, 1), max_new_tokens=length, chat=chat,
             drafter=first_method(spec.draft_kind).name,
         )  # fmt: skip
-        experiment = Experiment(
+        return Experiment(
             spec=spec, config=config, items=_spread(items, count), epsilons=tuple(sorted(epsilons)),
             rules=tuple(rules), texts=texts,
         )  # fmt: skip
-        the_job_queue().start(QualityJob(experiment, scoring(), run_maker(), the_library()))
+
+    scoring = _choose_scorer(experiment)
+
+    def start() -> None:
+        job = QualityJob(experiment(), scoring(), run_maker(), the_library())
+        the_job_queue().start(job)
+        put_shown(job)
 
     return start
 
 
-def _choose_scorer() -> _Scorer:
+def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
+    """Draw the controls of the scorer; return what reads them."""
     measure: Measure = st.selectbox(
         "Scorer", [*_SCORERS], format_func=lambda each: _SCORERS[each],
         key="quality_scorer", help=_HELP,
@@ -134,10 +162,7 @@ def _choose_scorer() -> _Scorer:
         name = st.text_input("Address", key="quality_judge", placeholder="http://127.0.0.1:8080")
         prompt = st.text_area("Question", PROMPT, key="quality_question", height=200)
         pairs = whole_slider("Judged pairs per prompt", 1, 16, JUDGED_PAIRS, key="quality_pairs")
-        granted = st.checkbox(
-            "Send the prompts and texts to this address, two requests per pair",
-            key="quality_granted",
-        )
+        granted = _is_granted(name, experiment, pairs)
 
     def scoring() -> Scoring:
         if measure in ("reward", "judge") and not name.strip():
@@ -146,9 +171,23 @@ def _choose_scorer() -> _Scorer:
             raise SpecvizError(
                 "The requests to the judge are not confirmed.", remedy="Tick the box to send them."
             )
-        return Scoring(measure=measure, name=name.strip(), judge_prompt=prompt, judged_pairs=pairs)
+        return Scoring(
+            measure=measure, name=name.strip(), judge_prompt=prompt, judged_pairs=pairs,
+            allow_remote=measure == "judge",
+        )  # fmt: skip
 
     return scoring
+
+
+def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) -> bool:
+    """Show how many requests the judge gets, and for another machine a box to confirm them."""
+    try:
+        requests = most_requests(experiment(), pairs)
+        st.caption(f"Up to {requests:,} requests, each with a prompt and two texts.")
+        return not address.strip() or is_granted(address, "quality_judge", "Prompts and texts go")
+    except SpecvizError as problem:
+        show_error(problem)
+        return False
 
 
 def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
