@@ -132,21 +132,22 @@ class QualityJob(ComparisonJob):
         self.score()
 
     def _compared(self, runs: Sequence[LaneRun]) -> QualityReport:
-        scores = _Scores(dict(zip((run.job.key for run in runs), self._scores(runs), strict=True)))
+        scores = _Scores(self._scores(runs))
         name = self.scoring.name or self.experiment.spec.label
         return make_report(
             self.experiment, runs, self.scoring.measure, name, scores.outcomes, scores.by_run
         )
 
-    def _scores(self, runs: Sequence[LaneRun]) -> list[float]:
+    def _scores(self, runs: Sequence[LaneRun]) -> dict[tuple[int, int, int], float]:
         if self.scoring.measure == "distance":
-            return [-(recorded_distance(run.trace) or 0.0) for run in runs]
+            distances = {run.job.key: recorded_distance(run.trace) for run in runs}
+            return {key: -each for key, each in distances.items() if each is not None}
         texts = [answer_of(run.trace) for run in runs]
         spec, study = study_of(self.scoring.measure, self.scoring.name, texts, self.experiment.spec)
-        found = list[float]()
-        for value in self._maker.find(spec, study):
-            assert isinstance(value, float)
-            found.append(value)
+        found: dict[tuple[int, int, int], float] = {}
+        for run, score in zip(runs, self._maker.find(spec, study), strict=True):
+            assert isinstance(score, float)
+            found[run.job.key] = score
             self._scored = len(found), len(runs)
         return found
 
