@@ -43,7 +43,7 @@ def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
         sound(app.button(key="quality_start").click().run())
         job = the_job_queue().newest(QUALITY)
         assert isinstance(job, QualityJob)
-        assert job.wait(60)
+        assert job.wait(300)
         assert job.error is None
         assert job.found == found
         sound(app.run())
@@ -57,6 +57,8 @@ def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
         assert shown == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
     linked = page_of("bias", work=job.id, bias_pause="true")
     assert "quality_measured" in charts(linked)
+    kept = page_of("compare", compare_tab="Kept")  # its lanes are no lanes of Compare
+    assert "No comparison yet" in " ".join(each.value for each in kept.info)
 
 
 @pytest.mark.parametrize(

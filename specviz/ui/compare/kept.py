@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.comparison import compare, num_runs, settings_of
 from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Plan, plan_from_json
-from specviz.errors import SpecvizError
+from specviz.errors import ConfigError, SpecvizError
 from specviz.store import ComparisonRow, Library
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.results import Findings, show_results
@@ -30,12 +30,23 @@ def show_kept(*, busy: bool) -> None:
     """Draw the tab of kept comparisons. If the library raises an error, show it in the tab."""
     try:
         library = the_library()
-        rows = {row.key: row for row in library.comparisons() if row.num_runs}
+        rows = {row.key: row for row in library.comparisons() if _is_comparison(row)}
         chosen = _choose(rows)
         if chosen is not None:
             _show_one(library, chosen, busy)
     except SpecvizError as error:
         show_error(error)
+
+
+def _is_comparison(row: ComparisonRow) -> bool:
+    """Return whether it has runs and was made to compare lanes.
+
+    Experiments on the quality of lossy rules are on another page; their runs have own seeds.
+    """
+    try:
+        return row.num_runs > 0 and not plan_from_json(row.plan_json).own_seeds
+    except ConfigError:
+        return True  # opening it shows the error
 
 
 def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
