@@ -17,7 +17,7 @@ class _ValueType(type):
         return made
 
 
-class Value(metaclass=_ValueType):
+class Value(metaclass=_ValueType, eq=False):  # else values with eq=False would inherit its __eq__
     """A frozen dataclass with slots, whose fields are given by name.
 
     ``eq=False`` next to the base class compares by identity, for values that hold tensors.

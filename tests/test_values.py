@@ -1,0 +1,56 @@
+"""The base class of values: frozen, with slots, compared by their fields, picklable."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError, asdict, field, fields, replace
+
+import pytest
+
+from specviz.values import Value
+
+
+class Point(Value):
+    x: float
+    names: list[str] = field(default_factory=list[str])
+
+
+class Named(Point):
+    name: str = ""
+
+
+class Identity(Value, eq=False):
+    x: float
+
+
+def test_fields_are_given_by_name() -> None:
+    assert asdict(Point(x=1.0)) == {"x": 1.0, "names": []}
+    with pytest.raises(TypeError):
+        Point(1.0)  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Point()  # type: ignore[call-arg]
+
+
+def test_values_cannot_change() -> None:
+    point = Point(x=1.0)
+    with pytest.raises(FrozenInstanceError):
+        point.x = 2.0  # type: ignore[misc]
+    assert not hasattr(point, "__dict__")
+    assert replace(point, x=2.0) == Point(x=2.0)
+
+
+def test_a_subclass_adds_fields() -> None:
+    assert [each.name for each in fields(Named)] == ["x", "names", "name"]
+    made = Named(x=1.0, name="a")
+    assert not hasattr(made, "__dict__")
+    assert made != Named(x=1.0, name="b")
+
+
+def test_equality_can_be_identity() -> None:
+    one = Identity(x=1.0)
+    assert one != Identity(x=1.0)
+    assert len({one, Identity(x=1.0)}) == 2
+
+
+def test_values_can_be_pickled() -> None:
+    assert pickle.loads(pickle.dumps(Named(x=1.0, name="a"))) == Named(x=1.0, name="a")
