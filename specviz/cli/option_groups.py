@@ -15,6 +15,14 @@ from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 
 DEFAULTS = RunConfig()
+DEFAULT_METHOD = (
+    {
+        name: getattr(DEFAULTS, name)
+        for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
+    }
+    | {"branching": "", "dynamic_tree": ""}
+    | {"drafter": None}
+)  # None: the first that fits the pair
 
 
 def add_prompts(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specviz.cli.option_groups import (
-    DEFAULTS,
+    DEFAULT_METHOD,
     add_allow_remote,
     add_budget,
     add_chat,
@@ -31,14 +31,6 @@ from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_S
 from specviz.record.pairs import QUANTISED
 
 BENCH_BODY = "90M"
-_DEFAULT_METHOD = (
-    {
-        name: getattr(DEFAULTS, name)
-        for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
-    }
-    | {"branching": "", "dynamic_tree": ""}
-    | {"drafter": None}
-)  # None: the first that fits the pair
 
 
 _COMMANDS = (
@@ -236,7 +228,7 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
     add_chat(parser)
     add_remote(parser)
     add_json(parser)
-    parser.set_defaults(**_DEFAULT_METHOD)
+    parser.set_defaults(**DEFAULT_METHOD)
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
@@ -287,7 +279,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add_on(parser)
     add_remote(parser)
     add_json(parser)
-    parser.set_defaults(**_DEFAULT_METHOD)
+    parser.set_defaults(**DEFAULT_METHOD)
 
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:
@@ -325,7 +317,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     add_sampling(parser)
     add_chat(parser)
     add_json(parser)
-    parser.set_defaults(**_DEFAULT_METHOD)
+    parser.set_defaults(**DEFAULT_METHOD)
 
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:

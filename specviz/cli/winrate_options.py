@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from specviz.cli.option_groups import (
+    DEFAULT_METHOD,
     add_allow_remote,
     add_chat,
     add_json,
@@ -14,12 +15,9 @@ from specviz.cli.option_groups import (
     add_prompts,
     add_sampling,
 )
+from specviz.quality.experiment import EPSILONS, JUDGED_PAIRS, LOSSY_RULES, TEXTS
 
-_WITHOUT_METHOD = {
-    "budget": None,
-    "draft_until": "count", "num_drafts": 1, "replacement": True, "rule": "lossless",
-    "epsilon": 0.0, "residual": "leftover", "branching": "", "dynamic_tree": "",
-}  # fmt: skip
+_EPSILONS, _RULES = ",".join(map(str, EPSILONS)), ",".join(LOSSY_RULES)
 
 
 def add_winrate(parser: argparse.ArgumentParser) -> None:
@@ -30,17 +28,17 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
         "judge:ADDRESS (a chat model behind an OpenAI-compatible address) (default: likelihood)",
     )  # fmt: skip
     parser.add_argument(
-        "--epsilons", default="0.05,0.1,0.2,0.4", metavar="E,…",
-        help="values of ε of the lossy rules (default: 0.05,0.1,0.2,0.4)",
+        "--epsilons", default=_EPSILONS, metavar="E,…",
+        help=f"values of ε of the lossy rules (default: {_EPSILONS})",
     )  # fmt: skip
     parser.add_argument(
-        "--rules", default="over-accept,typical", metavar="R,…",
-        help="lossy rules (default: over-accept,typical); over-accept runs twice, with recovered "
+        "--rules", default=_RULES, metavar="R,…",
+        help=f"lossy rules (default: {_RULES}); over-accept runs twice, with recovered "
         "tokens from the residual (OPT) and from the target (UNO)",
     )  # fmt: skip
     parser.add_argument(
-        "--texts", type=int, default=4, metavar="N",
-        help="texts of each rule per prompt; all N × N pairs are compared (default: 4)",
+        "--texts", type=int, default=TEXTS, metavar="N",
+        help=f"texts of each rule per prompt; all N × N pairs are compared (default: {TEXTS})",
     )  # fmt: skip
     add_prompts(parser, default=" (default)")
     judge = parser.add_argument_group("with a judge")
@@ -49,8 +47,9 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
         help="the question to the judge, with {prompt}, {first} and {second}",
     )  # fmt: skip
     judge.add_argument(
-        "--judged-pairs", type=int, default=4, metavar="N",
-        help="pairs of texts per prompt and comparison; each is asked in both orders (default: 4)",
+        "--judged-pairs", type=int, default=JUDGED_PAIRS, metavar="N",
+        help="pairs of texts per prompt and comparison; each is asked in both orders "
+        f"(default: {JUDGED_PAIRS})",
     )  # fmt: skip
     judge.add_argument(
         "--confirm", action="store_true", help="send the requests; without it they are only counted"
@@ -63,4 +62,4 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
     add_on(parser)
     parser.add_argument("--restart", action="store_true", help="make stored runs again")
     add_json(parser)
-    parser.set_defaults(**_WITHOUT_METHOD)
+    parser.set_defaults(**DEFAULT_METHOD, budget=None)

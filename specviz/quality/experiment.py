@@ -1,9 +1,9 @@
 """The experiment: which rules write texts, and which of their texts are compared.
 
 The first lane is lossless. The second lane is the control: the same settings with other seeds, so
-its win rate against the first lane must be one half. Then each lossy rule has a lane per epsilon.
-Over-acceptance has two: recovered tokens from the residual (OPT in Yin et al. 2024, theorem 4) and
-from the target's distribution (UNO).
+its expected win rate against the first lane is one half. Then each lossy rule has a lane per
+epsilon. Over-acceptance has two: recovered tokens from the residual (OPT in Yin et al. 2024,
+theorem 4) and from the target's distribution (UNO).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ LossyRule = Literal["over-accept", "typical"]
 LOSSY_RULES: tuple[LossyRule, ...] = ("over-accept", "typical")
 EPSILONS = (0.05, 0.1, 0.2, 0.4)
 MOST_EPSILONS = 12
+TEXTS = 4  # of each rule per prompt
+JUDGED_PAIRS = 4  # per prompt and contest, with a judge
 LOSSLESS, CONTROL = 0, 1  # indices of their lanes
 
 
@@ -47,7 +49,7 @@ class Experiment(Value):
     items: tuple[SuiteItem, ...]
     epsilons: tuple[float, ...] = EPSILONS
     rules: tuple[LossyRule, ...] = LOSSY_RULES
-    texts: int = 4
+    texts: int = TEXTS
 
     def __post_init__(self) -> None:
         if self.config.temperature == 0:

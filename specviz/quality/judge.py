@@ -41,13 +41,17 @@ _LIMITS = Limits(between=60.0, total=120.0)
 _LONGEST = 16  # tokens of a reply
 _MOST_FAILURES = 3  # requests in a row that may fail
 _WORDS: dict[str, Choice] = {"a": "first", "b": "second", "tie": "tie"}
-_WORD = re.compile(r"\b(?:answer\s+)?(a|b|tie)\b", re.IGNORECASE)
+# A word on its own or before punctuation: "A hard question" and "A or B" choose nothing.
+_REPLY = re.compile(
+    r"\W*(?:answer\s+|a\s+(?=tie))?(a|b|tie)(?=\W*$|\s*[.,:;)*\n-]|\s+is\s+better)", re.IGNORECASE
+)
 
 
 class JudgedPair(Value):
-    """A judged pair: what it says of both orders, as places of the answer that is named first.
+    """The choices for a pair of answers in both orders.
 
-    ``forward``: the first answer was shown first. ``backward``: it was shown second.
+    A choice is the place in which the chosen answer was shown. ``forward``: the first answer was
+    shown first; ``backward``: it was shown second. ``longer``: the longer answer of the pair.
     """
 
     prompt: int
@@ -135,15 +139,13 @@ class Judge:
     def judge(self, prompt: int, first: AnswerText, second: AnswerText) -> JudgedPair:
         if first.text == second.text:
             return JudgedPair(prompt=prompt, forward="tie", backward="tie", longer="neither")
-        asked = plain(first.prompt)
-        lengths = len(first.text), len(second.text)
+        asked, longer = plain(first.prompt), len(first.text) - len(second.text)
         return JudgedPair(
             prompt=prompt,
             forward=self.choose(asked, first.text, second.text),
             backward=self.choose(asked, second.text, first.text),
-            longer="neither" if lengths[0] == lengths[1] else "first" if lengths[0] > lengths[1]
-            else "second",
-        )  # fmt: skip
+            longer="first" if longer > 0 else "second" if longer < 0 else "neither",
+        )
 
 
 def fill(template: str, prompt: str, first: str, second: str) -> str:
@@ -160,11 +162,9 @@ def _reply(answer: object) -> object:
 
 
 def read_choice(reply: object) -> Choice:
-    """Return the choice of a reply; "none" if it names none, or both."""
-    if not isinstance(reply, str):
-        return "none"
-    named = {found.lower() for found in _WORD.findall(reply)}
-    return _WORDS[named.pop()] if len(named) == 1 else "none"
+    """Return the choice with which a reply begins; "none" if it does not begin with one."""
+    found = _REPLY.match(reply) if isinstance(reply, str) else None
+    return _WORDS[found[1].lower()] if found else "none"
 
 
 def pairs_to_judge(count: int, most: int, random: Random) -> Iterator[tuple[int, int]]:

@@ -14,8 +14,9 @@ from random import Random
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.lane_run import LaneRun
+from specviz.errors import ServerError
 from specviz.measure.run_makers import RunMaker
-from specviz.quality.experiment import Contest, Experiment
+from specviz.quality.experiment import JUDGED_PAIRS, Contest, Experiment
 from specviz.quality.judge import (
     PROMPT,
     Judge,
@@ -35,7 +36,6 @@ from specviz.store.kept_values import load_value, save_value
 from specviz.values import Value
 
 QUALITY = "quality"
-JUDGED_PAIRS = 4  # pairs per prompt and contest
 
 
 class Scoring(Value):
@@ -171,6 +171,9 @@ class QualityJob(ComparisonJob):
                 second = texts.get((contest.second, item, other))
                 if first is not None and second is not None:
                     judged[contest].append(judge.judge(item, first, second))
+        except ServerError:
+            self._check_stop()  # stopping the job breaks off the request
+            raise
         finally:
             self._save_replies(judge)
         return make_report(

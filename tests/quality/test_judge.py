@@ -84,7 +84,7 @@ def test_a_judge_that_always_prefers_the_first_makes_ties() -> None:
 
 
 def test_nonsense_leaves_the_pair_out() -> None:
-    replies = iter(["I cannot judge this.", "A", "A or B", "", "tie", "B"])
+    replies = iter(["This is a hard choice.", "A", "A or B", "", "tie", "B"])
     with judge_server(lambda first, second: next(replies)) as server:
         judge = Judge(server.address)
         judged = [judge.judge(at, text_of(f"one {at}"), text_of("other")) for at in range(3)]
@@ -163,7 +163,13 @@ def test_another_machine_needs_permission() -> None:
         ("answer b.", "second"),
         ("**B**", "second"),
         ("Tie", "tie"),
-        ("A is better than B", "none"),
+        ("A is better than B", "first"),
+        ("B, because it is shorter.", "second"),
+        ("A tie.", "tie"),
+        ("A or B", "none"),
+        ("A hard question", "none"),
+        ("This is a hard question.", "none"),
+        ("a", "first"),
         ("Both are good", "none"),
         ("abacus", "none"),
         (None, "none"),

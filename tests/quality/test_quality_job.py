@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -22,7 +23,8 @@ from specviz.record.run_config import RunConfig
 from specviz.store import Library
 from specviz.store.dataclass_json import from_json
 from specviz.store.files import to_json
-from tests.quality.test_judge import judge_server, longer_wins
+from tests.quality.test_judge import CHAT, judge_server, longer_wins
+from tests.servers.replaying import Handler, Page
 
 ITEMS = tuple(SuiteItem(prompt=each) for each in ("the cat", "a dog and", "once there"))
 CONFIG = RunConfig(temperature=1.0, max_new_tokens=8, gamma=2, ignore_eos=True)
@@ -178,3 +180,23 @@ def test_a_scorer_is_checked_before_texts_are_written(
     job.carry_out()
     assert job.state == "failed"
     assert job.progress[0] == 0
+
+
+def test_stopping_breaks_off_a_question(experiment: Experiment, library: Library) -> None:
+    with judge_server(longer_wins) as server:
+        job = job_of(experiment, library, measure="judge", name=server.address)
+        asked = Event()
+
+        def wait(handler: Handler) -> None:
+            asked.set()
+            handler.served.over.wait(30)
+
+        server.pages[CHAT] = Page(behave=wait)
+        thread = Thread(target=job.carry_out)
+        thread.start()
+        assert asked.wait(60)
+        job.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+    assert job.state == "stopped"
+    assert job.error is None

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.quality.quality_job import QUALITY, QualityJob
+from specviz.record.token_text import text_without_end
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts, words
@@ -53,7 +54,7 @@ def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
         shown = [each.value.strip() for each in app.text]
         own = {(run.job.lane, run.job.item): [] for run in job.measured}
         for run in job.measured:
-            own[run.job.lane, run.job.item].append(run.trace.text.strip())
+            own[run.job.lane, run.job.item].append(text_without_end(run.trace).strip())
         assert shown == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
     linked = page_of("bias", work=job.id, bias_pause="true")
     assert "quality_measured" in charts(linked)

@@ -9,10 +9,17 @@ import streamlit as st
 
 from specviz import ASSETS
 from specviz.errors import SpecvizError
-from specviz.quality.experiment import CONTROL, EPSILONS, LOSSLESS, LOSSY_RULES, Experiment
+from specviz.quality.experiment import (
+    CONTROL,
+    EPSILONS,
+    JUDGED_PAIRS,
+    LOSSLESS,
+    LOSSY_RULES,
+    TEXTS,
+    Experiment,
+)
 from specviz.quality.judge import PROMPT
 from specviz.quality.quality_job import (
-    JUDGED_PAIRS,
     QUALITY,
     QualityJob,
     Scoring,
@@ -29,6 +36,7 @@ from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
 from specviz.record.run_config import RunConfig
+from specviz.record.token_text import text_without_end
 from specviz.store.dataclass_json import from_json
 from specviz.ui.servers.places import is_granted
 from specviz.ui.session.background_jobs import (
@@ -118,7 +126,7 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
     )  # fmt: skip
     count = whole_slider("Prompts", 2, len(items), min(12, len(items)), key="quality_prompts")
     texts = whole_slider(
-        "Texts per prompt and rule", 2, 12, 4, key="quality_texts",
+        "Texts per prompt and rule", 2, 12, TEXTS, key="quality_texts",
         hint="All pairs of texts of two rules are compared, N × N for each prompt.",
     )  # fmt: skip
     temperature = slider("Temperature", 0.1, 2.0, 1.0, key="quality_temperature", step=0.1)
@@ -272,7 +280,7 @@ def _show_texts(job: QualityJob) -> None:
         "Prompt", range(len(items)), key="quality_text_prompt",
         format_func=lambda at: " ".join(items[at].prompt.split())[:_SHOWN],
     )  # fmt: skip
-    texts = {run.job.key: run.trace.text for run in job.measured}
+    texts = {run.job.key: text_without_end(run.trace) for run in job.measured}
     for column, lane in zip(st.columns(2), (LOSSLESS, labels.index(rule)), strict=True):
         with column:
             st.caption(as_text(labels[lane]))
