@@ -186,7 +186,7 @@ def _control_sentence(report: QualityReport) -> tuple[str, ...]:
     text = f"Control, lossless against lossless with other seeds: {_in_words(won)}"
     if won.differs:
         return (f"{text}. This interval excludes 50 %, as 5 % of controls do by chance.",)
-    return (f"{text}, as expected.",)
+    return (f"{text}. The interval includes 50 %, as expected.",)
 
 
 def _judge_sentences(report: QualityReport) -> tuple[str, ...]:

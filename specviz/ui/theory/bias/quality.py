@@ -210,7 +210,7 @@ def _show_recorded() -> None:
         "texts of the lossless rule.",
     )
     if RECORDED.is_file():
-        _show_report(_recorded(), key="recorded", pair="the embedded pair")
+        _show_report(_recorded(), key="recorded", pair="embedded pair")
 
 
 @st.cache_resource(show_spinner=False)
@@ -241,7 +241,9 @@ def _show_report(report: QualityReport, *, key: str, pair: str) -> None:
         for each in report.rules
         if each.over_lossless is not None and each.won is not None
     ]
-    note = f"On {as_text(pair)}. {_DIRECTION[report.measure]} Bars are 95 % intervals over prompts."
+    note = (
+        f"Pair: {as_text(pair)}. {_DIRECTION[report.measure]} Bars are 95 % intervals over prompts."
+    )
     show_chart(
         win_rate_chart(points), note, "measured", key=f"quality_{key}",
         on_select=partial(_choose_clicked, f"quality_{key}"), selection_mode="points",
