@@ -78,6 +78,13 @@ class ComparisonJob(MakerJob):
         return tuple(finished[run] for run in self.plan.runs() if run in finished)
 
     @property
+    def run_ids(self) -> dict[tuple[int, int, int], str]:
+        """Return the ids of the stored runs by (lane, item, repeat)."""
+        if self._library is None or self._kept is None:
+            return {}
+        return self._library.comparison_jobs(self._kept.key)
+
+    @property
     def comparison(self) -> Comparison | None:
         """Return the comparison of the finished runs (cached).
 

@@ -142,6 +142,8 @@ class QualityJob(ComparisonJob):
         if self.scoring.measure == "distance":
             distances = {run.job.key: recorded_distance(run.trace) for run in runs}
             return {key: -each for key, each in distances.items() if each is not None}
+        # Texts of the same prompt in a row, because the prompt is then read once.
+        runs = sorted(runs, key=lambda run: run.job.item)
         texts = [answer_of(run.trace) for run in runs]
         spec, study = study_of(self.scoring.measure, self.scoring.name, texts, self.experiment.spec)
         found: dict[tuple[int, int, int], float] = {}

@@ -53,17 +53,10 @@ class LikelihoodStudy(Value):
     label: str = "scoring the texts"
 
     def find(self, pair: Pair) -> Iterator[float]:
-        from specviz.engine.decoding.scoring import distributions_along
+        from specviz.engine.decoding.scoring import log_probs_of
 
-        for each in self.texts:
-            prompt, text = self._ids(pair, each)
-            total, at = 0.0, 0
-            for log_probs in distributions_along(pair, prompt, text):
-                rows = len(log_probs)
-                for row, token in zip(log_probs, text[at : at + rows], strict=True):
-                    total += float(row[token])
-                at += rows
-            yield total / len(text)
+        for log_probs in log_probs_of(pair, [self._ids(pair, each) for each in self.texts]):
+            yield float(log_probs.double().mean())
 
     def _ids(self, pair: Pair, each: AnswerText) -> tuple[Sequence[int], Sequence[int]]:
         if self.own:

@@ -56,6 +56,9 @@ def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
         for run in job.measured:
             own[run.job.lane, run.job.item].append(text_without_end(run.trace).strip())
         assert shown == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
+        linked = [each.proto.query_string for each in app.get("page_link")]
+        keys = [(lane, 0, repeat) for lane in (0, 2) for repeat in (0, 1)]
+        assert linked[-4:] == [f"run={job.run_ids[key]}" for key in keys]
     linked = page_of("bias", work=job.id, bias_pause="true")
     assert "quality_measured" in charts(linked)
     kept = page_of("compare", compare_tab="Kept")  # its lanes are no lanes of Compare

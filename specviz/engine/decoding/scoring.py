@@ -70,6 +70,33 @@ def distributions_along(
             yield logits[0].log_softmax(-1).cpu()
 
 
+@torch.inference_mode()
+def log_probs_of(
+    pair: Pair, texts: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Iterator[torch.Tensor]:
+    """Yield the target's log-probabilities `[tokens]` of each text's tokens, at temperature 1.
+
+    A text comes after its prompt. If the next one has the same prompt, the prompt's cache rows are
+    used again.
+    """
+    longest = max((len(prompt) + len(text) for prompt, text in texts), default=0)
+    check_room(pair.max_context, longest - 1)
+    step, cached = pair.target_step(longest + 1), ()
+    with memory_errors(pair.device):
+        for prompt, text in texts:
+            first = len(prompt) - 1
+            kept = first if tuple(prompt) == cached else 0
+            step.forget(step.length - kept)
+            cached, ids = tuple(prompt), torch.tensor((*prompt, *text))
+            if kept < first:
+                step.feed(ids[:first].to(step.device), 0)
+            found = [
+                logits.log_softmax(-1).gather(-1, next_ids[:, None])[:, 0].cpu()
+                for (logits,), next_ids in _chunks([step], pair, ids, first)
+            ]
+            yield torch.cat(found)
+
+
 def copied_rounds(
     pair: Pair,
     prompt_ids: Sequence[int],
@@ -127,6 +154,13 @@ def _windows(
     if first:
         for step in steps:
             step.feed(text[:first].to(step.device), 0)
+    yield from _chunks(steps, pair, text, first)
+
+
+def _chunks(
+    steps: Sequence[Step], pair: Pair, text: torch.Tensor, first: int
+) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
+    """Feed ``text`` from position ``first`` on, in chunks, and yield as ``_windows`` does."""
     rows = max(1, min(_MOST_ROWS, _MOST_ENTRIES // pair.vocabulary))
     for begin in range(first, len(text) - 1, rows):
         end = min(begin + rows, len(text) - 1)

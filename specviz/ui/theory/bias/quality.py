@@ -50,6 +50,7 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import the_worker
 from specviz.ui.theory.bias.win_rate_chart import RulePoint, win_rate_chart
 from specviz.ui.tune.current import follow
+from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.page_parts import show_chart, slider, whole_slider
 from specviz.ui.widgets.pair_panel import active_spec, has_chat
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -283,12 +284,19 @@ def _show_texts(job: QualityJob) -> None:
         format_func=lambda at: " ".join(items[at].prompt.split())[:_SHOWN],
     )  # fmt: skip
     texts = {run.job.key: text_without_end(run.trace) for run in job.measured}
+    run_ids = job.run_ids
     for column, lane in zip(st.columns(2), (LOSSLESS, labels.index(rule)), strict=True):
         with column:
             st.caption(as_text(labels[lane]))
             for repeat in range(job.experiment.texts):
                 with st.container(border=True):
                     st.text(texts.get((lane, item, repeat), ""))
+                    if run_id := run_ids.get((lane, item, repeat)):
+                        st.page_link(
+                            "pages/watch.py",
+                            label="Watch this run",
+                            query_params={RUN_LINK: run_id},
+                        )
 
 
 def _group(rule: str, residual: str) -> str:
