@@ -35,16 +35,19 @@ Answer A:
 Answer B:
 {second}
 
-Reply with one word: A if answer A is better, B if answer B is better, or tie."""
+Reply with one word: A, B or tie."""
 PLACES: tuple[str, ...] = ("{prompt}", "{first}", "{second}")
 _LIMITS = Limits(between=60.0, total=120.0)
 _LONGEST = 16  # tokens of a reply
 _MOST_FAILURES = 3  # requests in a row that may fail
 _WORDS: dict[str, Choice] = {"a": "first", "b": "second", "tie": "tie"}
-# A word on its own or before punctuation: "A hard question" and "A or B" choose nothing.
+# A word on its own or before punctuation: "A hard question", "A or B" and "A, B" choose nothing.
 _REPLY = re.compile(
-    r"\W*(?:answer\s+|a\s+(?=tie))?(a|b|tie)(?=\W*$|\s*[.,:;)*\n-]|\s+is\s+better)", re.IGNORECASE
+    r"\W*(?:(?:the\s+)?(?:better\s+)?answer\s+(?:is\s+)?|a\s+(?=tie))?(a|b|tie)"
+    r"(?!\s*[,/]\s*(?-i:[AB]\b|tie))(?=\W*$|\s*[.,:;)*\n-]|\s+is\s+better)",
+    re.IGNORECASE,
 )
+_BETTER = re.compile(r"\b(a|b) is better", re.IGNORECASE)
 
 
 class JudgedPair(Value):
@@ -162,9 +165,12 @@ def _reply(answer: object) -> object:
 
 
 def read_choice(reply: object) -> Choice:
-    """Return the choice with which a reply begins; "none" if it does not begin with one."""
-    found = _REPLY.match(reply) if isinstance(reply, str) else None
-    return _WORDS[found[1].lower()] if found else "none"
+    """Return the choice with which a reply begins; "none" without one, or if both are better."""
+    text = reply if isinstance(reply, str) else ""
+    found = _REPLY.match(text)
+    if found is None or len({each.lower() for each in _BETTER.findall(text)}) > 1:
+        return "none"
+    return _WORDS[found[1].lower()]
 
 
 def pairs_to_judge(count: int, most: int, random: Random) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,9 @@ from specviz.quality.judge import (
 )
 from specviz.quality.scorers import AnswerText
 from specviz.servers.connection import Limits
+from tests.quality.record_judge import PAIRS, TAPE, answer
 from tests.servers.replaying import Handler, Page, Served, served
+from tests.servers.tapes import replayed_tape
 
 CHAT = "/v1/chat/completions"
 Answers = Callable[[str, str], str]  # from the two shown answers to the reply
@@ -174,6 +176,12 @@ def test_another_machine_needs_permission() -> None:
         ("abacus", "none"),
         (None, "none"),
         (7, "none"),
+        ("The answer is A.", "first"),
+        ("The better answer is B", "second"),
+        ("A, a clear choice", "first"),
+        ("A, B or tie.", "none"),
+        ("A/B", "none"),
+        ("A is better, B is better.", "none"),
     ],
 )
 def test_replies_are_read(reply: object, choice: str) -> None:
@@ -199,3 +207,17 @@ def test_pairs_are_distinct_and_bounded() -> None:
 def test_length_bias_counts_choices_with_different_lengths() -> None:
     alike = JudgedPair(prompt=0, forward="first", backward="first", longer="neither")
     assert bias_of([alike]).longer is None
+
+
+def test_a_real_small_judge_prefers_the_first_place() -> None:
+    pairs = json.loads(PAIRS.read_text(encoding="utf-8"))
+    with replayed_tape(TAPE) as server:
+        judge = Judge(server.address)
+        judged = [
+            judge.judge(at, answer(prompt, first), answer(prompt, second))
+            for at, (prompt, first, second) in enumerate(pairs)
+        ]
+    bias = bias_of(judged)
+    assert (bias.first_place, bias.unclear, bias.replies) == (1.0, 3, 20)
+    assert [each.outcome for each in judged].count(0.5) == 8  # both orders: the first place
+    assert [each.outcome for each in judged].count(None) == 2

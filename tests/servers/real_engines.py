@@ -102,11 +102,14 @@ def llamacpp(
     gamma: int = GAMMA,
     chat: bool = False,
     drafting: Drafting | None = None,
+    model: Path | None = None,
 ) -> Iterator[str]:
+    """Start llama.cpp's server with the embedded pair, or with the GGUF file ``model`` alone."""
     port = free_port()
     with TemporaryDirectory(prefix="specviz-") as folder:
-        target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
-        write_pair(target, draft)
+        target, draft = model or Path(folder, "target.gguf"), Path(folder, "draft.gguf")
+        if model is None:
+            write_pair(target, draft)
         used = drafting or Drafting(method="draft-simple", place=draft)
         template = CHAT_TEMPLATE if chat else ""
         words = [str(python_of("llamacpp")), str(_LLAMACPP), template, str(port), str(target)]
