@@ -28,6 +28,7 @@ def server(serve: Callable[..., Server]) -> Server:
     return serve()
 
 
+@pytest.mark.thorough
 def test_from_the_button_to_the_head_in_watch(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -67,6 +67,7 @@ def test_from_click_to_map(server: Server, open_page: Callable[..., Any], machin
     assert min(durations) < machine.allowed(ANSWER_SECONDS)
 
 
+@pytest.mark.thorough
 def test_a_cell_of_the_map_runs_in_watch(
     serve: Callable[..., Server], open_page: Callable[..., Any]
 ) -> None:
