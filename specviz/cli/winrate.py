@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, cast
 
 from specviz.cli.makers import maker_for
@@ -24,6 +25,7 @@ from specviz.cli.progress_lines import say
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, painter_for, paragraph, table
 from specviz.errors import ConfigError
+from specviz.record.numbers import time_text
 from specviz.record.prompts import preset_suite
 from specviz.store.text_files import read_text
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PROMPT = 100_000  # bytes of --judge-prompt
 _MOST_PAIRS = 100
+_QUIET = 5.0  # seconds between two lines on the progress of scoring
 
 
 def command(options: argparse.Namespace) -> int:
@@ -41,12 +44,15 @@ def command(options: argparse.Namespace) -> int:
 
     experiment, scoring = _experiment(options), _scoring(options)
     _count_requests(experiment, scoring, confirmed=options.confirm)
+    say(f"{experiment.size_words}, each of at most {experiment.config.max_new_tokens} tokens")
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        report = _run(experiment, scoring, options)
+        job = _run(experiment, scoring, options)
+    assert job.report is not None, "a job without an error makes it"
     if options.json:
-        print(to_json(report_to_json(report, experiment)))
+        made = report_to_json(job.report, experiment, job.measured, job.run_ids, job.scores)
+        print(to_json(made))
     else:
-        print(render_report(painter_for(sys.stdout, os.environ), report))
+        print(render_report(painter_for(sys.stdout, os.environ), job.report))
     return 0
 
 
@@ -120,7 +126,7 @@ def _count_requests(experiment: Experiment, scoring: Scoring, *, confirmed: bool
     )
 
 
-def _run(experiment: Experiment, scoring: Scoring, options: argparse.Namespace) -> QualityReport:
+def _run(experiment: Experiment, scoring: Scoring, options: argparse.Namespace) -> QualityJob:
     from specviz.quality.quality_job import QualityJob
     from specviz.store import Library
 
@@ -131,25 +137,46 @@ def _run(experiment: Experiment, scoring: Scoring, options: argparse.Namespace) 
         )  # fmt: skip
         job.prepare()
         _make_runs(job)
-        say(f"scoring {len(job.measured)} texts")
-        return job.score()
+        _score(job)
+        return job
 
 
 def _make_runs(job: QualityJob) -> None:
     _, total = job.progress
     if job.found:
         say(f"{job.found} of {total} texts are stored already; --restart makes them again")
+    texts, began = job.experiment.texts, time.monotonic()
     try:
         for run in job.make_missing():
-            label = job.plan.labels[run.job.lane]
-            say(f"text {job.progress[0]} of {total}: {label}, prompt {run.job.item + 1}")
+            done = job.progress[0]
+            label, at = job.plan.labels[run.job.lane], run.job
+            where = f"{label}, prompt {at.item + 1}, text {at.repeat + 1} of {texts}"
+            left = (time.monotonic() - began) / (done - job.found) * (total - done)
+            say(f"text {done} of {total} ({time_text(left)} left): {where}")
     except KeyboardInterrupt:
         say(f"saved {job.progress[0]} of {total} texts; the same command continues from there")
         raise
 
 
+def _score(job: QualityJob) -> None:
+    of_a_judge = job.scoring.measure == "judge"
+    units = "pairs" if of_a_judge else "texts"
+    say(f"scoring {len(job.measured)} texts")
+    said = time.monotonic()
+    try:
+        for done, total in job.score():
+            if time.monotonic() - said >= _QUIET:
+                said = time.monotonic()
+                say(f"scored {done} of {total} {units}")
+    except KeyboardInterrupt:
+        kept = "texts and replies" if of_a_judge else "texts"
+        say(f"the {kept} so far are saved; the same command continues from there")
+        raise
+
+
 def render_report(painter: Painter, report: QualityReport) -> str:
-    from specviz.quality.report import sentences, table_rows
+    from specviz.quality.report import table_rows
+    from specviz.quality.sentences import sentences
 
     said = "\n".join(paragraph(painter, each) for each in sentences(report))
     columns = [list(each) for each in zip(*table_rows(report), strict=True)]

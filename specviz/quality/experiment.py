@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from specviz.comparison.plan import Lane, Plan
+from specviz.comparison.plan import MAX_REPEATS, Lane, Plan, plan_from_json
 from specviz.errors import ConfigError
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
@@ -58,19 +58,25 @@ class Experiment(Value):
                 "compare.",
                 remedy="Give a temperature above 0.",
             )
-        if not self.epsilons or len(set(self.epsilons)) < len(self.epsilons):
-            raise ConfigError(
-                "There is no ε, or one is given twice.", remedy="Give different values."
-            )
+        if not self.epsilons:
+            raise ConfigError("There is no ε.", remedy="Give at least one value.")
+        if len(set(self.epsilons)) < len(self.epsilons):
+            raise ConfigError("An ε is given twice.", remedy="Give different values.")
         if len(self.epsilons) > MOST_EPSILONS:
             raise ConfigError(
                 f"There are {len(self.epsilons)} values of ε.",
                 remedy=f"Give at most {MOST_EPSILONS}.",
             )
-        if min(self.epsilons) <= 0:
+        for epsilon in self.epsilons:
+            if not 0 < epsilon <= 1:  # refuses NaN, too
+                raise ConfigError(
+                    f"ε is {epsilon:g}.",
+                    remedy="Give values above 0, at most 1; the lossless rule is always included.",
+                )
+        if not 1 <= self.texts <= MAX_REPEATS:
             raise ConfigError(
-                f"ε is {min(self.epsilons):g}.",
-                remedy="Give values above 0; the lossless rule is always included.",
+                f"The number of texts per prompt is {self.texts}.",
+                remedy=f"Give from 1 to {MAX_REPEATS}.",
             )
         if not self.rules:
             raise ConfigError(
@@ -92,6 +98,13 @@ class Experiment(Value):
             baseline=False,
             own_seeds=True,
         )
+
+    @property
+    def size_words(self) -> str:
+        """Return how many texts there are, as a product."""
+        rules, prompts = len(self.plan.lanes), len(self.items)
+        texts = rules * prompts * self.texts
+        return f"{rules} rules × {prompts} prompts × {self.texts} = {texts:,} texts"
 
     @property
     def contests(self) -> tuple[Contest, ...]:
@@ -127,6 +140,24 @@ class Experiment(Value):
 
     def _lane(self, config: RunConfig, name: str) -> Lane:
         return Lane(spec=self.spec, config=config, name=name)
+
+
+def experiment_of(plan_json: str) -> Experiment | None:
+    """Return the experiment that made a stored plan; None if another page made it."""
+    plan = plan_from_json(plan_json)
+    if not plan.own_seeds:
+        return None
+    lossy = plan.lanes[CONTROL + 1 :]
+    rules = {lane.config.rule for lane in lossy}
+    first = plan.lanes[LOSSLESS]
+    return Experiment(
+        spec=first.spec,
+        config=first.config,
+        items=plan.items,
+        epsilons=tuple(dict.fromkeys(lane.config.epsilon for lane in lossy)),
+        rules=tuple(each for each in LOSSY_RULES if each in rules),
+        texts=plan.repeats,
+    )
 
 
 def _opt_against_uno(lanes: Sequence[Lane]) -> Iterator[Contest]:

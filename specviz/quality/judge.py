@@ -1,8 +1,9 @@
 """A judge behind an OpenAI-compatible address: which of two answers is better?
 
-Each pair is asked in both orders. If the orders disagree, the pair is a tie. An answer without a
-clear choice leaves its pair out. The share of choices for the first place shows the judge's
-position bias, the share of choices for the longer answer its length bias.
+Each pair is asked in both orders. If the orders disagree, the pair is a tie. A reply without a
+clear choice, and a request that fails twice, leave their pair out. The share of choices for the
+first place shows the judge's position bias, the share of choices for the longer answer its length
+bias.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
+from threading import Event
 from typing import Literal, cast
 
 from specviz.errors import ConfigError, ServerError
@@ -23,7 +25,7 @@ from specviz.servers.foreign_json import inside
 from specviz.servers.openai import CHAT
 from specviz.values import Value
 
-Choice = Literal["first", "second", "tie", "none"]
+Choice = Literal["first", "second", "tie", "none", "failed"]  # "none": no clear choice
 PROMPT = """Two assistants answered the same prompt. Which answer is better?
 
 Prompt:
@@ -38,8 +40,12 @@ Answer B:
 Reply with one word: A, B or tie."""
 PLACES: tuple[str, ...] = ("{prompt}", "{first}", "{second}")
 _LIMITS = Limits(between=60.0, total=120.0)
-_LONGEST = 16  # tokens of a reply
-_MOST_FAILURES = 3  # requests in a row that may fail
+LONGEST = 1024  # tokens of a reply, with the reasoning of a model that reasons
+_PAUSE = 1.0  # seconds before a failed request is sent again
+_MOST_FAILURES = 3  # questions in a row that may fail
+_MOST_UNCLEAR = 20  # replies in a row without a clear choice
+_SHOWN = 80  # characters of a reply in a message
+_REASONING = re.compile(r"<think>.*?</think>", re.DOTALL)
 _WORDS: dict[str, Choice] = {"a": "first", "b": "second", "tie": "tie"}
 # A word on its own or before punctuation: "A hard question", "A or B" and "A, B" choose nothing.
 _REPLY = re.compile(
@@ -55,17 +61,19 @@ class JudgedPair(Value):
 
     A choice is the place in which the chosen answer was shown. ``forward``: the first answer was
     shown first; ``backward``: it was shown second. ``longer``: the longer answer of the pair.
+    ``asked`` is False for equal answers, which are a tie without a question.
     """
 
     prompt: int
     forward: Choice
     backward: Choice
     longer: Literal["first", "second", "neither"]
+    asked: bool = True
 
     @property
     def outcome(self) -> float | None:
-        """1 if the first answer wins, 0.5 for a tie; None if a reply had no clear choice."""
-        if "none" in (self.forward, self.backward):
+        """1 if the first answer wins, 0.5 for a tie; None without a clear choice in both orders."""
+        if {"none", "failed"} & {self.forward, self.backward}:
             return None
         wins = (self.forward == "first") - (self.forward == "second")
         wins += (self.backward == "second") - (self.backward == "first")
@@ -73,12 +81,17 @@ class JudgedPair(Value):
 
 
 class JudgeBias(Value):
-    """``first_place`` and ``longer``: shares of all choices; None without any choice."""
+    """``first_place`` and ``longer``: shares of all choices; None without any choice.
+
+    ``failure`` is the message of the last failed question.
+    """
 
     first_place: float | None
     longer: float | None
     unclear: int  # replies without a clear choice
     replies: int
+    failed: int = 0  # questions without a reply
+    failure: str = ""
 
 
 class Judge:
@@ -105,18 +118,25 @@ class Judge:
             address, key=SERVER_KEY, allow_remote=allow_remote, limits=_LIMITS
         )
         self._prompt = prompt
-        self._failures = 0
+        self._failures = self._unclear = 0  # in a row
+        self._stopped = Event()
         self.replies: dict[str, str] = dict(replies or {})
+        self.failure = ""
 
     @property
     def model(self) -> str:
         return self._info.model
 
     def stop(self) -> None:
+        self._stopped.set()
         self._connection.stop()
 
     def choose(self, prompt: str, first: str, second: str) -> Choice:
-        """Ask for one order; a failed request counts as no choice, several in a row are raised."""
+        """Ask for one order.
+
+        Raises:
+            ServerError: several questions in a row failed, or many replies in a row were unclear.
+        """
         filled = fill(self._prompt, prompt, first, second)
         question = hashlib.sha256(filled.encode()).hexdigest()[:32]
         if question in self.replies:
@@ -124,24 +144,47 @@ class Judge:
         body = {
             "model": self._info.model,
             "messages": [{"role": "user", "content": filled}],
-            "max_tokens": _LONGEST,
+            "max_tokens": LONGEST,
             "temperature": 0,
         }
         try:
-            answer = self._connection.post(CHAT, body)
-        except ServerError:
+            answer = self._asked(body)
+        except ServerError as error:
             self._failures += 1
-            if self._failures >= _MOST_FAILURES or self._connection.stopped:
+            self.failure = str(error)
+            if self._failures >= _MOST_FAILURES or self._stopped.is_set():
                 raise
-            return "none"
+            return "failed"
         self._failures = 0
-        choice = read_choice(_reply(answer))
-        self.replies[question] = choice
+        reply = _reply(answer)
+        choice = self.replies[question] = read_choice(reply)
+        self._check_clear(choice, reply)
         return choice
+
+    def _asked(self, body: Mapping[str, object]) -> object:
+        """Return the answer to a request, which is sent a second time if it fails."""
+        try:
+            return self._connection.post(CHAT, body)
+        except ServerError:
+            if self._stopped.wait(_PAUSE):
+                raise
+            return self._connection.post(CHAT, body)
+
+    def _check_clear(self, choice: Choice, reply: object) -> None:
+        self._unclear = self._unclear + 1 if choice == "none" else 0
+        if self._unclear >= _MOST_UNCLEAR:
+            shown = " ".join(reply.split())[:_SHOWN] if isinstance(reply, str) else "no text"
+            raise ServerError(
+                f"{_MOST_UNCLEAR} replies of the judge in a row made no clear choice. The last one "
+                f"begins: {shown}",
+                remedy="Give another judge, or a prompt that asks for A, B or tie.",
+            )
 
     def judge(self, prompt: int, first: AnswerText, second: AnswerText) -> JudgedPair:
         if first.text == second.text:
-            return JudgedPair(prompt=prompt, forward="tie", backward="tie", longer="neither")
+            return JudgedPair(
+                prompt=prompt, forward="tie", backward="tie", longer="neither", asked=False
+            )
         asked, longer = plain(first.prompt), len(first.text) - len(second.text)
         return JudgedPair(
             prompt=prompt,
@@ -166,7 +209,7 @@ def _reply(answer: object) -> object:
 
 def read_choice(reply: object) -> Choice:
     """Return the choice with which a reply begins; "none" without one, or if both are better."""
-    text = reply if isinstance(reply, str) else ""
+    text = _REASONING.sub("", reply) if isinstance(reply, str) else ""
     found = _REPLY.match(text)
     if found is None or len({each.lower() for each in _BETTER.findall(text)}) > 1:
         return "none"
@@ -187,13 +230,13 @@ def outcomes_of_judged(judged: Sequence[JudgedPair]) -> dict[int, list[float]]:
     return found
 
 
-def bias_of(judged: Sequence[JudgedPair]) -> JudgeBias:
-    places, longer, unclear = list[bool](), list[bool](), 0
-    for each in judged:
+def bias_of(judged: Sequence[JudgedPair], failure: str = "") -> JudgeBias:
+    asked = [each for each in judged if each.asked]
+    choices = [choice for each in asked for choice in (each.forward, each.backward)]
+    places, longer, failed = list[bool](), list[bool](), choices.count("failed")
+    for each in asked:
         # In the backward order, the second answer has the first place.
         for choice, first_shown in ((each.forward, "first"), (each.backward, "second")):
-            if choice == "none":
-                unclear += 1
             if choice not in ("first", "second"):
                 continue
             places.append(choice == "first")
@@ -203,8 +246,10 @@ def bias_of(judged: Sequence[JudgedPair]) -> JudgeBias:
     return JudgeBias(
         first_place=sum(places) / len(places) if places else None,
         longer=sum(longer) / len(longer) if longer else None,
-        unclear=unclear,
-        replies=2 * len(judged),
+        unclear=choices.count("none"),
+        replies=len(choices) - failed,
+        failed=failed,
+        failure=failure,
     )
 
 

@@ -7,7 +7,7 @@ stopped. A judge's replies are stored as well, because they cost time or money.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -94,12 +94,13 @@ class QualityJob(ComparisonJob):
         )  # fmt: skip
         self.experiment, self.scoring = experiment, scoring
         self.report: QualityReport | None = None
+        self.scores: dict[tuple[int, int, int], float] = {}  # by the key of the run
         self._scored = (0, 0)
         self._judge: Judge | None = None
 
     @property
     def scored(self) -> tuple[int, int]:
-        """Return the number of scored texts or judged pairs, and how many are planned."""
+        """Return the number of scored texts or judged pairs, and how many there are."""
         return self._scored
 
     def stop(self) -> None:
@@ -118,42 +119,46 @@ class QualityJob(ComparisonJob):
                 pass
         super().prepare()
 
-    def score(self) -> QualityReport:
-        """Score the finished runs; raises SpecvizError, or StoppedError if the job is stopped."""
-        runs = self.measured
+    def score(self) -> Iterator[tuple[int, int]]:
+        """Score the finished runs, then make the report; yield ``scored`` after each score.
+
+        Raises:
+            SpecvizError: the scorer failed; StoppedError if the job was stopped.
+        """
         self._step = "scoring the texts"
-        made = self._judged(runs) if self.scoring.measure == "judge" else self._compared(runs)
+        runs = self.measured
+        yield from self._judged(runs) if self.scoring.measure == "judge" else self._compared(runs)
         self._step = ""
-        self.report = made
-        return made
 
     def _work(self) -> None:
         super()._work()
-        self.score()
+        for _ in self.score():
+            pass
 
-    def _compared(self, runs: Sequence[LaneRun]) -> QualityReport:
-        scores = _Scores(self._scores(runs))
+    def _compared(self, runs: Sequence[LaneRun]) -> Iterator[tuple[int, int]]:
+        if self.scoring.measure == "distance":
+            distances = {run.job.key: recorded_distance(run.trace) for run in runs}
+            self.scores = {key: -each for key, each in distances.items() if each is not None}
+        else:
+            yield from self._found_scores(runs)
+        scores = _Scores(self.scores)
         name = self.scoring.name or self.experiment.spec.label
-        return make_report(
+        self.report = make_report(
             self.experiment, runs, self.scoring.measure, name, scores.outcomes, scores.by_run
         )
 
-    def _scores(self, runs: Sequence[LaneRun]) -> dict[tuple[int, int, int], float]:
-        if self.scoring.measure == "distance":
-            distances = {run.job.key: recorded_distance(run.trace) for run in runs}
-            return {key: -each for key, each in distances.items() if each is not None}
+    def _found_scores(self, runs: Sequence[LaneRun]) -> Iterator[tuple[int, int]]:
         # Texts of the same prompt in a row, because the prompt is then read once.
         runs = sorted(runs, key=lambda run: run.job.item)
         texts = [answer_of(run.trace) for run in runs]
         spec, study = study_of(self.scoring.measure, self.scoring.name, texts, self.experiment.spec)
-        found: dict[tuple[int, int, int], float] = {}
         for run, score in zip(runs, self._maker.find(spec, study), strict=True):
             assert isinstance(score, float)
-            found[run.job.key] = score
-            self._scored = len(found), len(runs)
-        return found
+            self.scores[run.job.key] = score
+            self._scored = len(self.scores), len(runs)
+            yield self._scored
 
-    def _judged(self, runs: Sequence[LaneRun]) -> QualityReport:
+    def _judged(self, runs: Sequence[LaneRun]) -> Iterator[tuple[int, int]]:
         judge = self._judge
         assert judge is not None, "prepare opens it"
         texts = {run.job.key: answer_of(run.trace) for run in runs}
@@ -168,6 +173,7 @@ class QualityJob(ComparisonJob):
         try:
             for done, (contest, item, (one, other)) in enumerate(planned):
                 self._scored = done, len(planned)
+                yield self._scored
                 self._check_stop()
                 first = texts.get((contest.first, item, one))
                 second = texts.get((contest.second, item, other))
@@ -178,14 +184,14 @@ class QualityJob(ComparisonJob):
             raise
         finally:
             self._save_replies(judge)
-        return make_report(
+        self.report = make_report(
             self.experiment,
             runs,
             "judge",
             f"{judge.model} at {self.scoring.name}",
             lambda contest: outcomes_of_judged(judged[contest]),
             {},
-            bias_of([each for own in judged.values() for each in own]),
+            bias_of([each for own in judged.values() for each in own], judge.failure),
         )
 
     def _pairs(self, contest: Contest, item: int) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from specviz.errors import ConfigError
+from specviz.local_models.naming import with_places
 from specviz.record.conversations import Conversation, Message, TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
@@ -146,4 +147,4 @@ def study_of(
     if not name:
         return spec, LikelihoodStudy(texts=tuple(texts), own=True)
     other = PairSpec(target=name, device=spec.device, dtype=spec.dtype, threads=spec.threads)
-    return other, LikelihoodStudy(texts=tuple(texts), own=False)
+    return with_places(other), LikelihoodStudy(texts=tuple(texts), own=False)

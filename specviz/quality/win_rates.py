@@ -2,20 +2,24 @@
 
 All texts of one rule are compared with all texts of the other on the same prompt; a tie counts one
 half. The win rate is the mean over prompts, with Student's interval over prompts, so that it also
-applies to other prompts of this kind (Yin et al. 2024, section 5.2).
+applies to other prompts of this kind (Yin et al. 2024, section 5.2). If all prompts have the same
+win rate, their spread is no estimate of the error, so the interval is Wilson's.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from statistics import NormalDist, fmean
 
-from specviz.figures.paired import mean_of
+from specviz.figures.paired import CONFIDENCE, mean_of
 from specviz.values import Value
 
 Outcomes = Mapping[int, Sequence[float]]  # by prompt: 1 if the first text wins, 0.5 for a tie
 Scores = Mapping[int, Sequence[float]]  # by prompt: the scores of the texts of one rule
+FEW_PROMPTS = 10  # with fewer prompts, an interval is hardly reliable
+_SIGMAS = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 class WinRate(Value):
@@ -40,15 +44,26 @@ def win_rate(outcomes: Outcomes) -> WinRate | None:
     found = mean_of({(prompt, 0): fmean(own) for prompt, own in compared.items()})
     if found is None:
         return None
+    low, high = found.low, found.high
+    if low is not None and low == high:
+        low, high = _wilson(found.value, found.count)
     each = [outcome for own in compared.values() for outcome in own]
     return WinRate(
         value=found.value,
-        low=None if found.low is None else max(0.0, found.low),
-        high=None if found.high is None else min(1.0, found.high),
+        low=None if low is None else max(0.0, low),
+        high=None if high is None else min(1.0, high),
         prompts=found.count,
         pairs=len(each),
         ties=each.count(0.5) / len(each),
     )
+
+
+def _wilson(share: float, count: int) -> tuple[float, float]:
+    """Return Wilson's interval of a share of ``count`` prompts."""
+    squared = _SIGMAS**2 / count
+    middle = (share + squared / 2) / (1 + squared)
+    half = math.sqrt(squared * (share * (1 - share) + squared / 4)) / (1 + squared)
+    return middle - half, middle + half
 
 
 def outcomes_of(first: Scores, second: Scores) -> Outcomes:

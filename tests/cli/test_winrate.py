@@ -53,6 +53,7 @@ def test_table_and_sentences_then_json_without_new_runs(
     ("changed", "says"),
     [
         (["--temperature", "0"], "nothing to compare"),
+        (["--epsilons", "1.5"], "at most 1"),
         (["--epsilons", "0.1,x"], "--epsilons is '0.1,x'"),
         (["--rules", "lossless"], "--rules is 'lossless'"),
         (["--rules", ""], "--rules is ''"),
@@ -60,7 +61,7 @@ def test_table_and_sentences_then_json_without_new_runs(
         (["--scorer", "judge:http://127.0.0.1:1"], "up to 80 requests"),
         (["--confirm"], "need a judge"),
         (["--judged-pairs", "0"], "--judged-pairs is 0"),
-        (["--texts", "0"], "number of repeats is 0"),
+        (["--texts", "0"], "texts per prompt is 0"),
         (["--scorer", "judge:http://127.0.0.1:1", "--confirm", "--judge-prompt", "/nothing"],
          "--judge-prompt"),
     ],

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from specviz.measure.run_makers import InProcessMaker
 from specviz.quality.experiment import Experiment
 from specviz.quality.quality_job import QualityJob, Scoring
-from specviz.quality.report import sentences
+from specviz.quality.sentences import sentences
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem, preset_suite
 from specviz.record.run_config import RunConfig
@@ -48,7 +48,10 @@ def main() -> None:
     job.prepare()
     for _ in job.make_missing():
         print(*job.progress, end="\r", file=sys.stderr)
-    report = job.score()
+    for _ in job.score():
+        print(*job.scored, end="\r", file=sys.stderr)
+    report = job.report
+    assert report is not None
     RECORDED.write_text(to_json(asdict(report)) + "\n", encoding="utf-8")
     print("\n".join(sentences(report)))
 

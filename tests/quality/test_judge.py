@@ -41,6 +41,11 @@ def shown(body: object) -> tuple[str, str]:
     return first, second.split("\n\nReply with")[0]
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "_PAUSE", 0.0)
+
+
 @contextmanager
 def judge_server(answers: Answers) -> Iterator[Served]:
     def behave(handler: Handler) -> None:
@@ -116,11 +121,43 @@ def test_refusals_end_with_the_servers_message(status: int) -> None:
     with judge_server(longer_wins) as server:
         judge = Judge(server.address)
         server.pages[CHAT] = Page(body=b'{"error": {"message": "not now"}}', status=status)
-        assert judge.choose("p", "a", "b") == "none"
-        assert judge.choose("p", "b", "a") == "none"
+        assert judge.choose("p", "a", "b") == "failed"
+        assert judge.choose("p", "b", "a") == "failed"
         with pytest.raises(ServerError, match="not now"):
             judge.choose("p", "c", "d")
         assert judge.replies == {}
+
+
+def test_a_failed_request_is_sent_again() -> None:
+    with judge_server(longer_wins) as server:
+        judge, fine = Judge(server.address), server.pages[CHAT]
+
+        def refuse_once(handler: Handler) -> None:
+            server.pages[CHAT] = fine
+            handler.send(Page(status=429))
+
+        server.pages[CHAT] = Page(behave=refuse_once)
+        assert judge.choose("p", "long one", "b") == "first"
+        assert (len(server.bodies), judge.failure) == (2, "")
+
+
+def test_failed_questions_are_counted_apart_from_unclear_replies() -> None:
+    judged = [
+        JudgedPair(prompt=0, forward="failed", backward="first", longer="first"),
+        JudgedPair(prompt=1, forward="none", backward="second", longer="first"),
+        JudgedPair(prompt=2, forward="tie", backward="tie", longer="neither", asked=False),
+    ]
+    found = bias_of(judged, "not now")
+    assert (found.replies, found.unclear, found.failed, found.failure) == (3, 1, 1, "not now")
+    assert [each.outcome for each in judged] == [None, None, 0.5]
+
+
+def test_a_judge_that_never_chooses_ends_the_job_with_a_sample() -> None:
+    with judge_server(lambda first, second: "Both are lovely.") as server:
+        judge = Judge(server.address)
+        assert {judge.choose("p", f"a{at}", "b") for at in range(19)} == {"none"}
+        with pytest.raises(ServerError, match="Both are lovely"):
+            judge.choose("p", "a", "b")
 
 
 def test_single_failures_leave_pairs_out_and_are_asked_again() -> None:
@@ -128,7 +165,7 @@ def test_single_failures_leave_pairs_out_and_are_asked_again() -> None:
         judge, fine = Judge(server.address), server.pages[CHAT]
         for _ in range(3):
             server.pages[CHAT] = Page(status=500)
-            assert judge.choose("p", "long one", "b") == "none"
+            assert judge.choose("p", "long one", "b") == "failed"
             server.pages[CHAT] = fine
             assert judge.choose("p", "long one", "b") == "first"
             judge.replies.clear()
@@ -139,8 +176,8 @@ def test_a_silent_judge_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with judge_server(longer_wins) as server:
         judge = Judge(server.address)
         server.pages[CHAT] = Page(behave=wait_in_silence)
-        assert judge.choose("p", "a", "b") == "none"
-        assert judge.choose("p", "a", "b") == "none"
+        assert judge.choose("p", "a", "b") == "failed"
+        assert judge.choose("p", "a", "b") == "failed"
         with pytest.raises(ServerError):
             judge.choose("p", "a", "b")
 
@@ -182,6 +219,8 @@ def test_another_machine_needs_permission() -> None:
         ("A, B or tie.", "none"),
         ("A/B", "none"),
         ("A is better, B is better.", "none"),
+        ("<think>A or B?\nB is better</think>\n\nA", "first"),
+        ("<think>A is better", "none"),
     ],
 )
 def test_replies_are_read(reply: object, choice: str) -> None:

@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 
+from specviz.comparison.plan import plan_to_json
 from specviz.errors import StoreError
+from specviz.figures.paired import Ratio
 from specviz.measure.run_makers import InProcessMaker
-from specviz.quality.experiment import CONTROL, LOSSLESS, Experiment
+from specviz.quality.experiment import CONTROL, LOSSLESS, Experiment, experiment_of
 from specviz.quality.quality_job import QualityJob, Scoring
-from specviz.quality.report import QualityReport, report_to_json, sentences
+from specviz.quality.report import QualityReport, report_to_json
+from specviz.quality.sentences import sentences
+from specviz.quality.win_rates import FEW_PROMPTS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
 from specviz.record.run_config import RunConfig
+from specviz.record.token_text import text_without_end
 from specviz.store import Library
 from specviz.store.dataclass_json import from_json
 from specviz.store.files import to_json
@@ -66,26 +71,31 @@ def test_every_rule_has_its_figures(likelihood: QualityReport) -> None:
     for each in likelihood.rules:
         assert each.texts == 9
         assert each.score is not None
-        assert each.distance is not None
-        assert (each.distance == 0.0) is (each.rule == "lossless")
+        assert each.bias is not None
+        assert (each.bias.value == 0.0) is (each.rule == "lossless")
         assert (each.won is None) is (each.label == "lossless")
     assert [each.won and each.won.pairs for each in likelihood.rules[CONTROL:]] == [27] * 4
-    opt, uno = likelihood.rules[2:4]
-    assert opt.distance is not None
-    assert uno.distance is not None
+    (against,) = likelihood.opt_against_uno
+    opt, uno = (each.bias for each in likelihood.rules[2:4])
+    assert opt
+    assert uno
+    assert against.bias
+    assert against.bias.value == pytest.approx(opt.value - uno.value)
+    assert against.bias.count == 3
 
 
 def test_the_win_rate_follows_the_scores(experiment: Experiment, library: Library) -> None:
     job = job_of(experiment, library, measure="distance")
     report = carried_out(job)
     assert job.found == len(experiment.plan.runs())  # no run is made twice
-    for each in report.rules[CONTROL + 1 :]:
-        assert each.won is not None
-        assert each.won.value < 0.5  # lossless texts have no distance
-    control = report.control.won
-    assert control is not None
-    assert (control.value, control.ties) == (0.5, 1.0)
-    assert "as expected" in " ".join(sentences(report))
+    # Lossless texts have no distance, so only OPT and UNO are compared.
+    assert {each.won for each in report.rules} == {None}
+    assert (report.control, len(report.contests)) == (None, 1)
+    said = sentences(report)
+    assert [each.partition(":")[0] for each in said[:3]] == [
+        each.label for each in report.rules[CONTROL + 1 :]
+    ]
+    assert all("mean bias" in each for each in said[:4])
 
 
 def test_a_judge_decides_by_pairs_and_its_replies_are_stored(
@@ -102,6 +112,8 @@ def test_a_judge_decides_by_pairs_and_its_replies_are_stored(
     assert report.judge is not None
     assert report.judge.longer == 1.0
     assert report.judge.unclear == 0
+    assert report.judge.replies == asked
+    assert report.judge.failed == 0
     assert sum(each.won.pairs for each in report.contests if each.won) == 5 * 3 * 2
     assert any("longer answer" in each for each in sentences(report))
 
@@ -124,12 +136,23 @@ def test_a_sentence_needs_an_interval(likelihood: QualityReport) -> None:
         rules=tuple(replace(each, won=without(each.won)) for each in likelihood.rules),
         contests=tuple(replace(each, won=without(each.won)) for each in likelihood.contests),
     )
-    assert sentences(cut) == ()
+    assert sentences(replace(cut, prompts=FEW_PROMPTS)) == ()
+    assert sentences(replace(cut, prompts=FEW_PROMPTS - 1)) != ()
 
 
-def test_json_has_all_values(likelihood: QualityReport, experiment: Experiment) -> None:
-    made = json.loads(to_json(report_to_json(likelihood, experiment)))
-    assert (made["kind"], made["schema"], made["prompts"]) == ("win rates", 1, 3)
+def test_json_has_all_values(experiment: Experiment, library: Library) -> None:
+    job = job_of(experiment, library)
+    report = carried_out(job)
+    made = json.loads(
+        to_json(report_to_json(report, experiment, job.measured, job.run_ids, job.scores))
+    )
+    assert (made["kind"], made["schema"]) == ("win rates", 2)
+    assert made["prompts"] == [each.prompt for each in ITEMS]
+    assert made["pair"]["target"] == experiment.spec.target
+    assert len(made["texts"]) == len({each["run"] for each in made["texts"]}) == 5 * 3 * 3
+    for each in made["texts"]:
+        assert text_without_end(library.open(each["run"])) == each["text"]
+        assert each["score"] < 0
     assert len(made["rules"]) == 5
     first = made["contests"][0]
     assert (first["first"], first["second"]) == (CONTROL, LOSSLESS)
@@ -138,6 +161,26 @@ def test_json_has_all_values(likelihood: QualityReport, experiment: Experiment) 
 
 def test_a_stored_report_opens_again(likelihood: QualityReport) -> None:
     assert from_json(to_json(asdict(likelihood)), QualityReport) == likelihood
+
+
+def test_a_stored_experiment_is_found_again(experiment: Experiment, library: Library) -> None:
+    carried_out(job_of(experiment, library))
+    (row,) = library.comparisons()
+    again = experiment_of(row.plan_json)
+    assert again == experiment
+    assert again is not None
+    assert again.plan.key == experiment.plan.key
+    compared = replace(experiment.plan, own_seeds=False)
+    assert experiment_of(plan_to_json(compared)) is None
+
+
+def test_a_speed_that_is_not_shown_to_differ_is_called_so(likelihood: QualityReport) -> None:
+    for low, differs in ((0.5, False), (1.02, True)):
+        found = Ratio(value=1.03, low=low, high=1.5, over="prompts", count=3)
+        rules = [replace(each, over_lossless=found) for each in likelihood.rules]
+        said = sentences(replace(likelihood, rules=tuple(rules)))[0]
+        assert ("no difference in speed" in said) is not differs
+        assert ("times as fast as lossless" in said) is differs
 
 
 def test_a_stopped_job_keeps_its_texts(experiment: Experiment, tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ def test_the_interval_is_students_over_prompts() -> None:
     assert found.ties == pytest.approx(2 / 6)
 
 
+def test_prompts_that_agree_have_wilsons_interval() -> None:
+    found = rate_of({0: [0.0], 1: [0.0], 2: [0.0]})
+    assert (found.value, found.low) == (0.0, 0.0)
+    assert found.high == pytest.approx(0.5615, abs=1e-4)  # z² / (3 + z²)
+    ties = rate_of({0: [0.5], 1: [0.5]})
+    assert ties.low is not None
+    assert ties.low < 0.5 < (ties.high or 0)
+
+
 def test_prompts_weigh_the_same_whatever_their_pairs() -> None:
     assert rate_of({0: [1.0], 1: [0.0] * 9}).value == 0.5
 

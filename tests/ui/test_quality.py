@@ -36,6 +36,7 @@ def test_a_recorded_report_is_shown_first() -> None:
     assert [len(drawn[name]["x"]) for name in ("OPT", "UNO", "typical")] == [4, 4, 4]
     assert "Control, lossless against lossless" in words(app)
     assert "not a better text" in words(app)
+    assert "42 prompts" in words(app)
 
 
 def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
@@ -55,10 +56,18 @@ def test_a_click_measures_and_a_second_one_reuses_the_texts() -> None:
         own = {(run.job.lane, run.job.item): [] for run in job.measured}
         for run in job.measured:
             own[run.job.lane, run.job.item].append(text_without_end(run.trace).strip())
-        assert shown == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
+        assert shown[0] == job.experiment.items[0].prompt
+        assert shown[1:] == [*own[0, 0], *own[2, 0]]  # lossless beside the first lossy rule
         linked = [each.proto.query_string for each in app.get("page_link")]
         keys = [(lane, 0, repeat) for lane in (0, 2) for repeat in (0, 1)]
         assert linked[-4:] == [f"run={job.run_ids[key]}" for key in keys]
+    sound(app.selectbox(key="quality_earlier").select_index(0).run())
+    sound(app.button(key="quality_open").click().run())
+    opened = the_job_queue().newest(QUALITY)
+    assert isinstance(opened, QualityJob)
+    assert opened is not job
+    assert opened.wait(300)
+    assert (opened.experiment, opened.found) == (job.experiment, 2 * 2 * 4)
     linked = page_of("bias", work=job.id, bias_pause="true")
     assert "quality_measured" in charts(linked)
     kept = page_of("compare", compare_tab="Kept")  # its lanes are no lanes of Compare

@@ -30,12 +30,12 @@ _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
 _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
 
 
-def chapter_link() -> str:
-    """Return a Markdown link to the chapter of the open page.
+def chapter_link(named: str = "") -> str:
+    """Return a Markdown link to the chapter ``named``, by default that of the open page.
 
     The link is relative, so that it also works behind a path prefix.
     """
-    page = st.session_state.get(OPEN_PAGE) or CHAPTERS[0]
+    page = named or st.session_state.get(OPEN_PAGE) or CHAPTERS[0]
     chapter = next((each for each in CHAPTERS if each == page), _THEORY)
     return f"[Guide](docs?chapter={chapter})"
 

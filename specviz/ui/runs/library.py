@@ -80,7 +80,8 @@ def _show_none_found(hidden: int) -> None:
     if hidden:
         st.info(
             f"Only runs of comparisons match ({hidden:,}). To list them, turn on **Runs of "
-            "comparisons**. To see their results, open **Kept** on the Compare page."
+            "comparisons**. To see their results, open **Kept** on the Compare page, or "
+            "**Quality** on the page Bias or speed."
         )
     else:
         st.info("No run matches the search and the filters. Remove a word or a filter.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -9,6 +10,7 @@ import streamlit as st
 
 from specviz import ASSETS
 from specviz.errors import SpecvizError
+from specviz.figures.paired import Ratio
 from specviz.quality.experiment import (
     CONTROL,
     EPSILONS,
@@ -17,6 +19,7 @@ from specviz.quality.experiment import (
     LOSSY_RULES,
     TEXTS,
     Experiment,
+    experiment_of,
 )
 from specviz.quality.judge import PROMPT
 from specviz.quality.quality_job import (
@@ -25,19 +28,18 @@ from specviz.quality.quality_job import (
     Scoring,
     most_requests,
 )
-from specviz.quality.report import (
-    QualityReport,
-    other_sentences,
-    rule_sentences,
-    table_rows,
-)
+from specviz.quality.report import QualityReport, RuleResult, table_rows
 from specviz.quality.scorers import Measure
+from specviz.quality.sentences import other_sentences, rule_sentences
+from specviz.quality.win_rates import WinRate
 from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
 from specviz.record.run_config import RunConfig
 from specviz.record.token_text import text_without_end
 from specviz.store.dataclass_json import from_json
+from specviz.store.rows import ComparisonRow
+from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.servers.places import is_granted
 from specviz.ui.session.background_jobs import (
     linked_job,
@@ -58,7 +60,8 @@ from specviz.ui.widgets.recorded_example import show_example_caption
 
 RECORDED = ASSETS / "recorded_win_rates.json"
 _LINKED, _RULE = "query-params", "quality_rule"
-_SHOWN = 80  # characters of a prompt in the list
+_SHOWN = 60  # characters of a prompt in the list
+_LISTED = 100  # stored comparisons that are searched for experiments
 _OFFERED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)
 _SCORERS: dict[Measure, str] = {
     "likelihood": "likelihood",
@@ -72,7 +75,7 @@ _Scorer = Callable[[], Scoring]
 _BETTER = "Up and to the right is better."
 _DIRECTION: dict[Measure, str] = {
     "likelihood": "A win is a higher likelihood, not a better text.",
-    "distance": "A win is a smaller distance to the target.",
+    "distance": "Down and to the right is better.",
     "reward": _BETTER,
     "judge": _BETTER,
 }
@@ -103,6 +106,7 @@ def show_quality() -> None:
                 start()
             except SpecvizError as problem:
                 show_error(problem)
+        _offer_earlier()
     with right:
         job = shown_job(QUALITY, QualityJob)
         if job is None:
@@ -115,7 +119,7 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
     """Draw the controls; return what the button does."""
     st.caption(
         f"The pair of this session ({as_text(spec.title)}) writes the texts. It is loaded first if "
-        "needed."
+        f"needed. {chapter_link('quality')}"
     )
     epsilons = st.multiselect(
         "ε", _OFFERED, default=list(EPSILONS), key="quality_epsilons", bind=_LINKED
@@ -144,13 +148,45 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
         )  # fmt: skip
 
     scoring = _choose_scorer(experiment)
+    try:
+        st.caption(as_text(f"{experiment().size_words}. Stored texts are used again."))
+    except SpecvizError as problem:
+        show_error(problem)
+    return lambda: _start(experiment(), scoring())
 
-    def start() -> None:
-        job = QualityJob(experiment(), scoring(), run_maker(), the_library())
-        the_job_queue().start(job)
-        put_shown(job)
 
-    return start
+def _start(experiment: Experiment, scoring: Scoring) -> None:
+    job = QualityJob(experiment, scoring, run_maker(), the_library())
+    the_job_queue().start(job)
+    put_shown(job)
+
+
+def _offer_earlier() -> None:
+    """Draw the list of stored experiments, also those of the command line."""
+    try:
+        newest = the_library().comparisons()[:_LISTED]
+        rows = {each.key: each for each in newest if each.num_runs}
+        stored = {key: experiment_of(row.plan_json) for key, row in rows.items()}
+    except SpecvizError as problem:
+        show_error(problem)
+        return
+    found = {key: each for key, each in stored.items() if each is not None}
+    if not found:
+        return
+    key = st.selectbox(
+        "Earlier experiments", list(found), index=None, key="quality_earlier",
+        format_func=lambda key: _earlier_words(rows[key], found[key]),
+        placeholder="Choose one to open it",
+        help="Its texts are scored with the likelihood under the target. Missing texts are made.",
+    )  # fmt: skip
+    if key is not None:
+        st.button("Open", key="quality_open", on_click=_start, args=(found[key], Scoring()))
+
+
+def _earlier_words(row: ComparisonRow, experiment: Experiment) -> str:
+    when = row.created.replace("T", " ")[:16]
+    pair = as_text(experiment.spec.title)
+    return f"{when} UTC · {pair} · {len(experiment.items)} prompts · {row.num_runs} texts"
 
 
 def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
@@ -211,7 +247,14 @@ def _show_recorded() -> None:
         "texts of the lossless rule.",
     )
     if RECORDED.is_file():
-        _show_report(_recorded(), key="recorded", pair="embedded pair")
+        report = _recorded()
+        st.caption(
+            as_text(
+                f"{report.prompts} prompts, {report.texts} texts of each rule per prompt, of at "
+                f"most {report.tokens} tokens, at temperature {report.temperature:g}."
+            )
+        )
+        _show_report(report, key="recorded", pair="embedded pair")
 
 
 @st.cache_resource(show_spinner=False)
@@ -223,41 +266,54 @@ def _show_job(job: QualityJob) -> None:
     if job.report is not None:
         _show_report(job.report, key="measured", pair=job.experiment.spec.title)
         _show_texts(job)
-    elif job.scored[1]:
-        st.caption(f"{job.scored[0]:,} of {job.scored[1]:,} scored")
+    elif job.going and job.scored[1]:
+        what = "pairs judged" if job.scoring.measure == "judge" else "texts scored"
+        st.caption(f"{job.scored[0]:,} of {job.scored[1]:,} {what}")
+    elif job.state == "stopped":
+        made, planned = job.progress
+        st.caption(
+            f"{made:,} of {planned:,} texts are stored. “Measure win rates” continues from there."
+        )
 
 
 def _show_report(report: QualityReport, *, key: str, pair: str) -> None:
+    of_bias = report.measure == "distance"
     points = [
         RulePoint(
             name=each.label,
             group=_group(each.rule, each.residual),
+            epsilon=each.epsilon,
             speed=each.over_lossless.value,
             speed_low=each.over_lossless.low,
             speed_high=each.over_lossless.high,
-            won=each.won.value,
-            won_low=each.won.low,
-            won_high=each.won.high,
+            won=height.value,
+            won_low=height.low,
+            won_high=height.high,
         )
         for each in report.rules
-        if each.over_lossless is not None and each.won is not None
+        if each.over_lossless is not None and (height := _height(each, of_bias)) is not None
     ]
     note = (
-        f"Pair: {as_text(pair)}. {_DIRECTION[report.measure]} Bars are 95 % intervals over prompts."
+        f"Pair: {as_text(pair)}. Points are labelled with ε. {_DIRECTION[report.measure]} Bars are "
+        "95 % intervals over prompts."
     )
     show_chart(
-        win_rate_chart(points), note, "measured", key=f"quality_{key}",
+        win_rate_chart(points, of_bias=of_bias), note, "measured", key=f"quality_{key}",
         on_select=partial(_choose_clicked, f"quality_{key}"), selection_mode="points",
-        alt="Win rate against lossless over speed, for every lossy rule.",
+        alt=f"{'Bias' if of_bias else 'Win rate against lossless'} over speed, for every rule.",
     )  # fmt: skip
     head, *rows = table_rows(report)
     st.dataframe(
         [dict(zip(head, row, strict=True)) for row in rows],
-        key=f"quality_table_{key}", hide_index=True,
+        key=f"quality_table_{key}", hide_index=True, height="content",
     )  # fmt: skip
-    _show_list(other_sentences(report))
-    with st.expander("Every rule in a sentence"):
-        _show_list(rule_sentences(report))
+    _show_list((*rule_sentences(report), *other_sentences(report)))
+
+
+def _height(each: RuleResult, of_bias: bool) -> WinRate | Ratio | None:
+    if not of_bias:
+        return each.won
+    return each.bias if each.rule != "lossless" else None
 
 
 def _show_list(said: Iterable[str]) -> None:
@@ -281,8 +337,9 @@ def _show_texts(job: QualityJob) -> None:
     rule = st.selectbox("Rule", labels[CONTROL + 1 :], key=_RULE, help="Or click a point above.")
     item = st.selectbox(
         "Prompt", range(len(items)), key="quality_text_prompt",
-        format_func=lambda at: " ".join(items[at].prompt.split())[:_SHOWN],
+        format_func=lambda at: textwrap.shorten(items[at].prompt, _SHOWN, placeholder=" …"),
     )  # fmt: skip
+    st.text(items[item].prompt)
     texts = {run.job.key: text_without_end(run.trace) for run in job.measured}
     run_ids = job.run_ids
     for column, lane in zip(st.columns(2), (LOSSLESS, labels.index(rule)), strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from specviz.record.numbers import PERCENT, RATIO
+from specviz.record.numbers import PERCENT, PROBABILITY, RATIO
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
 from specviz.values import Value
 
@@ -14,10 +14,14 @@ _SYMBOLS = ("square", "diamond", "triangle-up")
 
 
 class RulePoint(Value):
-    """A rule's speed over the lossless rule, and its win rate against it, with intervals."""
+    """A rule's speed over the lossless rule, and its win rate against it, with intervals.
+
+    If the texts were not compared, ``won`` is the mean bias of a token.
+    """
 
     name: str
     group: str
+    epsilon: float
     speed: float
     speed_low: float | None
     speed_high: float | None
@@ -26,9 +30,11 @@ class RulePoint(Value):
     won_high: float | None
 
 
-def win_rate_chart(points: Sequence[RulePoint]) -> go.Figure:
-    """Draw win rate against speed, a line for each group of rules, and the lossless rule."""
-    made = figure(x_title="speed over lossless", y_title="wins against lossless", height=400)
+def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.Figure:
+    """Draw win rate, or bias, against speed: a line for each group of rules, and lossless."""
+    title, said = ("mean bias", "bias") if of_bias else ("wins against lossless", "wins")
+    quantity = PROBABILITY if of_bias else PERCENT
+    made = figure(x_title="speed over lossless", y_title=title, height=400)
     groups = dict.fromkeys(each.group for each in points)
     for group, colour, symbol in zip(groups, SERIES, _SYMBOLS, strict=False):
         own = [each for each in points if each.group == group]
@@ -38,21 +44,40 @@ def win_rate_chart(points: Sequence[RulePoint]) -> go.Figure:
             error_x=_error_bars([(e.speed, e.speed_low, e.speed_high) for e in own], colour),
             error_y=_error_bars([(e.won, e.won_low, e.won_high) for e in own], colour),
             customdata=[[each.name] for each in own],
-            hovertemplate=f"%{{customdata[0]}}: {RATIO.hover('x')}, wins {PERCENT.hover()}"
+            hovertemplate=f"%{{customdata[0]}}: {RATIO.hover('x')}, {said} {quantity.hover()}"
             "<extra></extra>",
-            mode="lines+markers",
+            mode="lines+markers+text",
+            text=[f"{each.epsilon:g}" for each in own],
+            textposition="top center",
+            textfont={"size": 11, "color": colour},
             line={"color": colour, "width": 1},
             marker={"size": 10, "symbol": symbol},
             name=group,
         )
+    lossless = 0.0 if of_bias else 0.5
     made.add_scatter(
-        x=[1.0], y=[0.5], mode="markers", name="lossless",
-        marker={"size": 13, "symbol": "circle-open", "color": COLOURS.exact, "line": {"width": 3}},
+        x=[1.0], y=[lossless], mode="markers", name="lossless",
+        marker={"size": 13, "symbol": "circle-open", "color": COLOURS.muted, "line": {"width": 3}},
         hovertemplate="lossless<extra></extra>",
     )  # fmt: skip
-    made.add_hline(y=0.5, line={"color": COLOURS.muted, "dash": "dot", "width": 1})
-    made.update_layout(yaxis={"tickformat": ".0%"}, xaxis={"ticksuffix": "×"})
+    made.add_hline(y=lossless, line={"color": COLOURS.muted, "dash": "dot", "width": 1})
+    made.update_layout(xaxis={"ticksuffix": "×", "range": _speed_range(points)})
+    if not of_bias:
+        made.update_layout(yaxis={"tickformat": ".0%"})
     return made
+
+
+def _speed_range(points: Sequence[RulePoint]) -> list[float]:
+    """Return a range with all points, and their intervals unless these are much wider."""
+    speeds = [1.0, *(each.speed for each in points)]
+    first, last = min(speeds), max(speeds)
+    room = max(0.25, 0.5 * (last - first))
+    lows = [each.speed_low for each in points if each.speed_low is not None]
+    highs = [each.speed_high for each in points if each.speed_high is not None]
+    return [
+        max(first - room, min([first - 0.1, *lows])) - 0.05,
+        min(last + room, max([last + 0.1, *highs])) + 0.05,
+    ]
 
 
 def _error_bars(
