@@ -11,6 +11,7 @@ from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
 from specviz.values import Value
 
 _SYMBOLS = ("square", "diamond", "triangle-up")
+_LABELS = ("top left", "bottom right", "top right")  # of OPT and UNO, which are often close
 
 
 class RulePoint(Value):
@@ -36,7 +37,7 @@ def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.
     quantity = PROBABILITY if of_bias else PERCENT
     made = figure(x_title="speed over lossless", y_title=title, height=400)
     groups = dict.fromkeys(each.group for each in points)
-    for group, colour, symbol in zip(groups, SERIES, _SYMBOLS, strict=False):
+    for group, colour, symbol, label in zip(groups, SERIES, _SYMBOLS, _LABELS, strict=False):
         own = [each for each in points if each.group == group]
         made.add_scatter(
             x=[each.speed for each in own],
@@ -48,7 +49,7 @@ def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.
             "<extra></extra>",
             mode="lines+markers+text",
             text=[f"{each.epsilon:g}" for each in own],
-            textposition="top center",
+            textposition=label,
             textfont={"size": 11, "color": colour},
             line={"color": colour, "width": 1},
             marker={"size": 10, "symbol": symbol},
