@@ -32,6 +32,7 @@ from specviz.tune.tune_job import TuneJob
 from specviz.ui.compare.example import RECORDED as RECORDED_COMPARISONS
 from specviz.ui.lossless.sections import RECORDED as RECORDED_AUDITS
 from specviz.ui.servers.example import RECORDED as RECORDED_SERVER_ANSWER
+from tests.load.record_sweep import record_sweep
 from tests.servers.real_engines import running
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -136,6 +137,7 @@ RECORDERS: dict[str, Callable[[], None]] = {
     "kinds": _record_kinds,
     "audits": _record_audits,
     "server": _record_server_answer,
+    "load": record_sweep,
 }
 
 if __name__ == "__main__":

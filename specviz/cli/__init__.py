@@ -26,6 +26,7 @@ from specviz.cli import (
     compare,
     costs,
     doctor,
+    load,
     models,
     run,
     score,
@@ -40,6 +41,7 @@ from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
 from specviz.kernels.ahead import compile_ahead
 
+_LOADING_NOTHING = ("show", "attach", "models", "load")  # commands that load no pair
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -58,6 +60,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "costs": costs.command,
     "train": train.command,
     "winrate": winrate.command,
+    "load": load.command,
 }
 
 
@@ -94,7 +97,12 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
-    if options.command not in ("show", "attach", "models"):  # every other command loads a pair
+    if options.command not in (
+        "show",
+        "attach",
+        "models",
+        "load",
+    ):  # every other command loads a pair
         compile_ahead()
     return COMMANDS[options.command](options)
 

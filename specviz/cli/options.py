@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, NoReturn
 
+from specviz.cli.load_options import add_load
 from specviz.cli.option_groups import (
     DEFAULT_METHOD,
     add_allow_remote,
@@ -35,7 +36,7 @@ BENCH_BODY = "90M"
 
 _COMMANDS = (
     "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs", "train", "winrate",
+    "costs", "train", "winrate", "load",
 )  # fmt: skip
 
 
@@ -76,6 +77,7 @@ def build_parser() -> Parser:
     _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))
     add_train(commands.add_parser("train", help="train a draft on texts of the target"))
     add_winrate(commands.add_parser("winrate", help="measure what lossy rules cost in quality"))
+    add_load(commands.add_parser("load", help="measure a serving engine with many users"))
     return parser
 
 

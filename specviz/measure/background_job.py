@@ -66,6 +66,11 @@ class Job(StoppableWork):
         raise NotImplementedError
 
     @property
+    def seconds_left(self) -> float | None:
+        """Return the estimated seconds left; None if that is unknown."""
+        return None
+
+    @property
     def doing(self) -> str:
         """Return the current activity for a status line."""
         if self._state == "waiting":

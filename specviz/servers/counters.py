@@ -21,7 +21,7 @@ from specviz.record.server_run import (
     ServerInfo,
     alpha_by_position,
 )
-from specviz.servers.address import SERVER_KEY
+from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import Connection
 from specviz.servers.failures import broken
 from specviz.servers.prometheus import Sample, position_of, samples_of
@@ -65,9 +65,11 @@ class Rates(Value):
     generated_per_second: float | None = None
 
 
-def read_counters(info: ServerInfo, *, allow_remote: bool = False) -> Counters:
+def read_counters(
+    info: ServerInfo, *, allow_remote: bool = False, key: KeyName = SERVER_KEY
+) -> Counters:
     """Read the counters of an engine from its /metrics page."""
-    connection = Connection(info.address, key=SERVER_KEY, allow_remote=allow_remote)
+    connection = Connection(info.address, key=key, allow_remote=allow_remote)
     page = connection.get_text("/metrics")
     if page is None:
         raise broken(connection.address, "has no /metrics page")

@@ -21,7 +21,7 @@ from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
 
 HEAVY = "{'torch', 'transformers', 'streamlit'}"
-COMMANDS = "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train|winrate"
+COMMANDS = "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train|winrate|load"
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

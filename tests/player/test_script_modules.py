@@ -18,6 +18,7 @@ from specviz.player.script_modules import (
 from tests.node import run_node
 
 COUNTERS = "counters/counters.js"
+LOAD_WALL = "load_wall/load_wall.js"
 ODDS_TEXT = "odds_text/odds_text.js"
 PICTURES = "lesson_pictures/lesson_pictures.js"
 EXPORTS = """export const ONE = 1;
@@ -206,6 +207,7 @@ def test_each_script_contains_each_file_once() -> None:
         (component_script(ASSETS, "bars/bars.js"), "bars/bars.js"),
         (component_script(ASSETS, ODDS_TEXT), ODDS_TEXT),
         (component_script(ASSETS, COUNTERS), COUNTERS),
+        (component_script(ASSETS, LOAD_WALL), LOAD_WALL),
         (component_script(ASSETS, PICTURES), PICTURES),
     ):
         functions = re.findall(r"^const (\$[a-z_]+\$[a-z_]+) = \(\(\) =>", script, re.MULTILINE)
@@ -215,6 +217,7 @@ def test_each_script_contains_each_file_once() -> None:
 def test_every_script_is_used() -> None:
     starts = ("component", "replay", "first_stage")
     players = tuple(f"player/{name}.js" for name in starts)
-    entries = (*players, "bars/bars.js", "learn/progress.js", PICTURES, ODDS_TEXT, COUNTERS)
+    boards = (COUNTERS, LOAD_WALL)
+    entries = (*players, "bars/bars.js", "learn/progress.js", PICTURES, ODDS_TEXT, *boards)
     used = {path for entry in entries for path in read_modules(ASSETS, entry)}
     assert used == {path.relative_to(ASSETS).as_posix() for path in ASSETS.rglob("*.js")}

@@ -74,14 +74,16 @@ def vllm(
     chat: bool = False,
     drafting: Drafting | None = None,
     more: Sequence[str] = (),
+    at_once: int = 2,
 ) -> Iterator[str]:
+    """Start vLLM's server, which decodes at most ``at_once`` requests at the same time."""
     with TemporaryDirectory(prefix="specviz-") as temporary:
         folder = write_chat_pair(Path(temporary)) if chat else PAIR
         port = free_port()
         words = [
             *(str(python_of("vllm")), "-m", "vllm.entrypoints.openai.api_server"),
             *("--model", str(folder / model), "--served-model-name", MODEL, "--dtype", "float32"),
-            *("--max-model-len", "1024", "--enforce-eager", "--max-num-seqs", "2"),
+            *("--max-model-len", "1024", "--enforce-eager", "--max-num-seqs", str(at_once)),
             *("--host", "127.0.0.1", "--port", str(port)),
             *("--max-logprobs", "-1", "--logprobs-mode", "raw_logprobs", *more),
         ]

@@ -20,6 +20,7 @@ WRONG = ("-1", "words", "", "1e9", "0x10", "1_0", "0.1")
 PLACES: dict[str, tuple[dict[str, str], ...]] = {
     "watch": ({"rule": "over-accept"},),
     "compare": ({}, {"compare_tab": "By kind"}),
+    "servers": ({}, {"servers_tab": "Under load"}),
     "speed": tuple({"speed_tab": each} for each in ("", "Over α and c", "Tokens a round")),
     "rejections": tuple(
         {"rejections_tab": each} for each in ("", "Several drafts", "At one place", "The bound")

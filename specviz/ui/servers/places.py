@@ -51,6 +51,23 @@ def choose_place(
     )  # fmt: skip
     if not typed or not typed.strip():
         return None
+    own = typed in st.session_state.get(_TYPED, set())
+    return place_at(typed, key, key_name, what=what, model=model, own=own)
+
+
+def place_at(
+    typed: str,
+    key: str,
+    key_name: KeyName,
+    *,
+    what: str,
+    model: str | None = None,
+    own: bool = True,
+) -> Place:
+    """Identify the server at an address, after the confirmation for another machine.
+
+    ``own``: whether the user typed or confirmed the address; one from a link waits for that.
+    """
     try:
         address = checked_address(typed, allow_remote=True)
         show_withheld_key(key_name, address)
@@ -59,7 +76,7 @@ def choose_place(
         return Place(address="", granted=False, error=error)
     if not granted:
         return Place(address=address, granted=False)
-    if is_local(address) and typed not in st.session_state.get(_TYPED, set()):
+    if is_local(address) and not own:
         return Place(address=address, granted=False, waiting=key)
     return _probed(address, key_name, model)
 

@@ -32,10 +32,12 @@ _JOBS_OF = {
     CLAIMS: (CLAIMS,),
     "bias": ("quality",),
     "lossless": ("audit", "doctor"),
-    "servers": ("servers", "servers-draft"),
+    "servers": ("servers", "servers-draft", "load"),
     "train": ("training", "train-compare"),
     "tune": ("tune", "tune-cells", "tune-race"),
 }
+# Query parameters that open a job's part of its page, for jobs that the link does not name.
+_PARTS = {"load": {"servers_tab": "Under load"}}
 JOB_LINK = "work"  # query parameter of a job's page: the job's id
 _SHOWN = "jobs shown"  # session state: ids of jobs, by name
 _TICK = 1.0  # seconds
@@ -142,6 +144,7 @@ def _show_jobs(jobs: tuple[Job, ...]) -> None:
     with _line():
         st.caption(f"Working: {done} of {planned} · {as_text(job.label)}{more}", width="content")
         page = next((page for page, names in _JOBS_OF.items() if job.name in names), "compare")
-        query = None if page in (CLAIMS, "servers") else {JOB_LINK: job.id}
+        named = page not in (CLAIMS, "servers")
+        query = {JOB_LINK: job.id} if named else _PARTS.get(job.name)
         st.page_link(f"pages/{page}.py", label="Show", query_params=query, width="content")
         st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(job,))

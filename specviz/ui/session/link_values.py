@@ -18,7 +18,7 @@ TEXT_PARAMETERS = frozenset(
     ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "target_model",
      "draft_model", "lane", "run", "kept", "comparison", "runs_search", "server", "server_model",
      "baseline", "server_draft", "beside", *DRAFTER_KEYS.values(), "draft_until", "branching",
-     "dynamic_tree", "chat")
+     "dynamic_tree", "chat", "load_mode")
 )  # fmt: skip
 _GREATEST = 2**53  # above this, a browser cannot represent every integer
 

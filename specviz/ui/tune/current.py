@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.measure.background_job import Job, MakerJob
+from specviz.measure.background_job import Job
 from specviz.record.numbers import time_text
 from specviz.record.prompts import SuiteItem
 from specviz.record.trace import StepCosts
@@ -99,19 +99,31 @@ def _is_whole(job: Job) -> bool:
     return not job.going and job.error is None and not job.was_stopped
 
 
-def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
-    """Show the job's progress, call ``draw`` for its results, and repeat both while it runs."""
+def follow(
+    job: Job,
+    draw: Callable[[], object] = lambda: None,
+    *,
+    seconds: float = _TICK,
+    part: Callable[[], str] = lambda: "",
+) -> None:
+    """Show the job's progress, call ``draw`` for its results, and repeat both while it runs.
 
-    def phase() -> Phase:
+    Args:
+        seconds: Time between two drawings.
+        part: Names what else the page shows of the job. The page reruns when the name changes.
+    """
+
+    def phase() -> str:
         this_tab()
-        return phase_of(job)
+        now = phase_of(job)
+        return f"{now} {part()}" if now else now
 
-    def show(now: Phase) -> None:
+    def show(now: str) -> None:
         if now:
             _show_progress(job)
         draw()
 
-    redraw_while_busy(phase(), phase, str, show, seconds=_TICK)
+    redraw_while_busy(phase(), phase, str, show, seconds=seconds)
     if job.error is not None:
         show_error(job.error)
     elif job.was_stopped:
@@ -127,7 +139,7 @@ def phase_of(job: Job) -> Phase:
 
 def _show_progress(job: Job) -> None:
     done, planned = job.progress
-    left = job.seconds_left if isinstance(job, MakerJob) else None
+    left = job.seconds_left
     text = f"{done:,} of {planned:,}: {as_text(job.doing)}"
     text += "" if left is None else f", about {time_text(left)} left"
     with st.container(horizontal=True, vertical_alignment="center", key=f"progress_{job.name}"):

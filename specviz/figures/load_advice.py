@@ -1,0 +1,130 @@
+"""Which γ to use at which load, from the speedups of all lanes of a sweep.
+
+Between measured levels, the interpolation of the break-even decides. A lane is advised only where
+its speedup is above 1; otherwise speculation is off, which is γ 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from specviz.figures.load_break_even import Curves, log_speedup_along
+from specviz.record.load_run import LEVEL_UNITS, LoadLane, LoadMode
+from specviz.values import Value
+
+OFF = 0
+VLLM_SETTING = "num_speculative_tokens_per_batch_size"
+_POINTS = 400
+
+
+class Advised(Value):
+    """``gamma`` candidates per round up to the level ``until``; None if γ is not known.
+
+    ``until`` is None for the last entry, which covers all higher levels that were measured.
+    ``certain``: whether the interval of its speedup excludes 1 at the measured levels inside.
+    """
+
+    lane: int | None  # None: off
+    gamma: int | None
+    label: str
+    until: float | None
+    certain: bool = True
+
+
+def advice(
+    lanes: Sequence[LoadLane],
+    curves: Mapping[int, Curves],
+    certain: Mapping[tuple[int, float], bool],
+) -> tuple[Advised, ...]:
+    """Return the best γ by ranges of load; empty without a speedup at two levels or more.
+
+    Args:
+        curves: By lane.
+        certain: By lane and level, whether the interval of the speedup excludes 1.
+    """
+    levels = _common_levels(curves)
+    if len(levels) < 2:
+        return ()
+    grid = np.exp(np.linspace(math.log(levels[0]), math.log(levels[-1]), _POINTS))
+    grid[0], grid[-1] = levels[0], levels[-1]
+    places = sorted(curves)
+    logs = np.array([log_speedup_along(curves[each], grid.tolist()) for each in places])
+    best = np.where(logs.max(axis=0) > 0, logs.argmax(axis=0), len(places))
+    changes = np.flatnonzero(best[1:] != best[:-1])
+    ends = [float(math.sqrt(grid[at] * grid[at + 1])) for at in changes]
+    chosen = [int(best[at]) for at in (*changes, len(best) - 1)]
+    found, begin = list[Advised](), 0.0
+    for index, end in zip(chosen, (*ends, None), strict=True):
+        lane = places[index] if index < len(places) else None
+        inside = [each for each in levels if begin <= each and (end is None or each <= end)]
+        found.append(_advised(lanes, lane, places, inside, end, certain))
+        begin = end or begin
+    return tuple(found)
+
+
+def advice_words(found: Sequence[Advised], mode: LoadMode) -> str:
+    """Return the advice in one sentence, such as "γ 4 up to 6 users, off above."."""
+    unit, parts, before = LEVEL_UNITS[mode], list[str](), ""
+    for each in found:
+        if each.until is None:
+            parts.append(f"{each.label}{' above' if before else ''}")
+        else:
+            shown = f"{each.until:.2g}" if mode == "open" else f"{_whole(each.until)}"
+            if shown == before:
+                continue  # a range without a whole number of users
+            noun = unit.removesuffix("s") if shown == "1" and mode == "closed" else unit
+            parts.append(f"{each.label} up to {shown} {noun}")
+            before = shown
+    if not before and len(found) == 1:
+        verb = "No speculation" if found[0].lane is None else f"Use {found[0].label}"
+        return f"{verb} at every level of load."
+    words = ", ".join(parts)
+    return f"{words if words.startswith('γ') else words[:1].upper() + words[1:]}."
+
+
+def vllm_schedule(found: Sequence[Advised], most: int) -> str | None:
+    """Return the advice as vLLM's setting; None if a γ is not known.
+
+    Args:
+        most: The largest batch that the engine accepts, such as its ``--max-num-seqs``.
+    """
+    rows, begin = list[list[int]](), 1
+    for each in found:
+        if each.gamma is None:
+            return None
+        end = most if each.until is None else min(most, _whole(each.until))
+        if end >= begin:
+            rows.append([begin, end, each.gamma])
+            begin = end + 1
+    return json.dumps({VLLM_SETTING: rows}) if rows else None
+
+
+def _whole(level: float) -> int:
+    """Return the largest number of users up to a level, which may be a measured one."""
+    return math.floor(level + 1e-9)
+
+
+def _advised(
+    lanes: Sequence[LoadLane],
+    lane: int | None,
+    places: Sequence[int],
+    inside: Sequence[float],
+    until: float | None,
+    certain: Mapping[tuple[int, float], bool],
+) -> Advised:
+    compared = places if lane is None else [lane]
+    sure = all(certain.get((each, level), False) for each in compared for level in inside)
+    if lane is None:
+        return Advised(lane=None, gamma=OFF, label="off", until=until, certain=sure)
+    own = lanes[lane]
+    label = "on" if own.gamma is None else own.label
+    return Advised(lane=lane, gamma=own.gamma, label=label, until=until, certain=sure)
+
+
+def _common_levels(curves: Mapping[int, Curves]) -> list[float]:
+    levels = [set(each.levels) for each in curves.values()]
+    return sorted(set.intersection(*levels)) if levels else []

@@ -1,0 +1,318 @@
+"""Sentences about a load sweep: the verdict, what explains it, advice, and what disturbed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from specviz.figures.load_advice import VLLM_SETTING, advice, advice_words, vllm_schedule
+from specviz.figures.load_blocks import Totals
+from specviz.figures.load_break_even import BreakEven
+from specviz.figures.load_figures import LevelFigures, LoadFigures, LoadSpeedup, curves_of
+from specviz.record.load_run import LEVEL_UNITS, LoadMode, LoadSweep
+from specviz.record.numbers import (
+    MILLISECONDS,
+    RATIO,
+    STEPS,
+    TOKENS,
+    WHOLE_PERCENT,
+    counted,
+)
+from specviz.values import Value
+
+_BUSY_CLIENT = 0.7  # cores of this process: from here on it may slow the load down
+_FULL_CACHE = 0.9
+_GROWN = 1.2  # a ratio from which on a change is named
+_FALLEN = 0.97  # τ along the levels, below which a certain fall is called one
+
+
+class LoadWords(Value):
+    """``verdict``: the speedup and the break-even. ``causes``: why it changes with the load.
+
+    ``advice``: settings. ``checks``: overlap and totals. ``warnings``: what limits the results.
+    """
+
+    verdict: tuple[str, ...]
+    causes: tuple[str, ...]
+    advice: tuple[str, ...]
+    checks: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.verdict, *self.causes, *self.advice, *self.checks, *self.warnings)
+
+
+def load_words(sweep: LoadSweep, figures: LoadFigures) -> LoadWords:
+    return LoadWords(
+        verdict=tuple(_verdict(sweep, figures)),
+        causes=tuple(_causes(sweep, figures)),
+        advice=tuple(_advice(sweep, figures)),
+        checks=tuple(_checks(sweep, figures)),
+        warnings=(*_warnings(sweep, figures), *sweep.notices),
+    )
+
+
+def level_words(level: float, mode: LoadMode) -> str:
+    """Return a level with its unit, such as "1 user" or "0.5 requests/s"."""
+    return counted(round(level), "user") if mode == "closed" else f"{level:g} {LEVEL_UNITS[mode]}"
+
+
+# The verdict
+
+
+def _verdict(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
+    several = len(figures.lanes) > 1
+    for lane in figures.lanes:
+        levels = [each for each in figures.of_lane(lane.lane) if each.speedup]
+        if not levels:
+            continue
+        name = f"{sweep.lanes[lane.lane].label}: " if several else ""
+        ends = levels if len(levels) == 1 else (levels[0], levels[-1])
+        parts = " and ".join(_speedup_at(each, sweep.settings.mode) for each in ends)
+        subject = f"{name}speculation" if several else "Speculation"
+        yield f"{subject} is {parts}{_covers(levels[0].speedup)}."
+        if lane.break_even is not None and len(levels) > 1:
+            yield f"{name}{break_even_words(lane.break_even, sweep.settings.mode)}"
+    if not any(each.speedup for each in figures.levels):
+        yield "No speedup: no level has usable blocks both with speculation and without."
+
+
+def _speedup_at(level: LevelFigures, mode: LoadMode) -> str:
+    speedup = level.speedup
+    assert speedup is not None
+    shown = f"{RATIO.shown(speedup.value)} as fast"
+    if speedup.low is not None and speedup.high is not None:
+        shown += f" ({RATIO.span(speedup.low, speedup.high)})"
+    return f"{shown} at {level_words(level.level, mode)}"
+
+
+def _covers(speedup: LoadSpeedup | None) -> str:
+    if speedup is None or speedup.low is None:
+        return ", measured once, so there is no interval"
+    if speedup.over == "starts":
+        return f"; the intervals cover {speedup.count} starts of the engine"
+    return f"; the intervals cover {speedup.count} × A B B A within one start of the engine"
+
+
+def break_even_words(found: BreakEven, mode: LoadMode) -> str:
+    """Return the break-even level in a sentence."""
+    interval = _interval_words(found, mode)
+    if found.where == "above":
+        return f"No break-even up to {level_words(found.highest, mode)}{interval}."
+    if found.where == "below":
+        again = ", but it is faster at a higher load" if found.returns else ""
+        return f"Already slower at {level_words(found.lowest, mode)}{again}{interval}."
+    assert found.value is not None
+    again = " It is faster again at a higher load." if found.returns else ""
+    return f"The break-even is at {found.value:.3g} {LEVEL_UNITS[mode]}{interval}.{again}"
+
+
+def _interval_words(found: BreakEven, mode: LoadMode) -> str:
+    if not found.has_interval:
+        return ", measured once, so there is no interval"
+    low, high, unit = found.low, found.high, LEVEL_UNITS[mode]
+    if low is None and high is None:
+        return "; the intervals of the speedup include 1 at both ends, so it may be anywhere"
+    if low is not None and high is not None:
+        return f" ({low:.3g}–{high:.3g})"
+    if low is not None:
+        certain = found.where == "above" and low >= found.highest * (1 - 1e-9)
+        return "" if certain else f"; it is above {low:.3g} {unit}"
+    assert high is not None
+    certain = found.where == "below" and high <= found.lowest * (1 + 1e-9)
+    return "" if certain else f"; it is below {high:.3g} {unit}"
+
+
+# Causes
+
+
+def _causes(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
+    several = len(figures.lanes) > 1
+    alone = next((at for at, each in enumerate(sweep.lanes) if each.kind == "alone"), None)
+    for lane in figures.lanes:
+        levels = [each for each in figures.of_lane(lane.lane) if each.blocks]
+        if len(levels) < 2:
+            continue
+        name = f"{sweep.lanes[lane.lane].label}: " if several else ""
+        others = [figures.at(alone, each.level) for each in levels] if alone is not None else []
+        for each in _lane_causes(levels, others, lane.acceptance_change, sweep.settings.mode):
+            yield f"{name}{each}"
+
+
+def _lane_causes(
+    levels: Sequence[LevelFigures],
+    others: Sequence[LevelFigures | None],
+    change: LoadSpeedup | None,
+    mode: LoadMode,
+) -> Iterator[str]:
+    first, last = levels[0], levels[-1]
+    low, high = level_words(first.level, mode), level_words(last.level, mode)
+    if change is not None and first.acceptance.tau and last.acceptance.tau:
+        yield _acceptance_words(first, last, change, low, high)
+    falls = first.speedup and last.speedup and last.speedup.value < first.speedup.value
+    steady = change is not None and not _falls(change)
+    if first.round_cost and last.round_cost and mode == "closed":
+        costs = (
+            f"A round takes as long as {STEPS.shown(first.round_cost)} steps of the target alone "
+            f"at {low}, and {STEPS.shown(last.round_cost)} at {high}"
+        )
+        grown = last.round_cost > _GROWN * first.round_cost
+        because = (
+            ": the loss is the cost of rounds (verification, drafting, scheduling), which the "
+            "engine does not report separately"
+            if grown and falls and steady
+            else ""
+        )
+        yield f"{costs}{because}."
+    if others and others[-1] is not None:
+        yield from _state_causes(last, others[-1], high)
+
+
+def _falls(change: LoadSpeedup) -> bool:
+    return change.value < _FALLEN and (change.high is None or change.high < 1)
+
+
+def _acceptance_words(
+    first: LevelFigures, last: LevelFigures, change: LoadSpeedup, low: str, high: str
+) -> str:
+    taus = (
+        f"{TOKENS.shown(first.acceptance.tau)} tokens per round at {low}, "
+        f"{TOKENS.shown(last.acceptance.tau)} at {high}"
+    )
+    if _falls(change):
+        return f"Acceptance falls with the load: {taus}."
+    if change.low is not None and change.low > 1 / _FALLEN:
+        return f"Acceptance rises with the load: {taus}."
+    return f"Acceptance does not fall with the load: {taus}."
+
+
+def _state_causes(own: LevelFigures, alone: LevelFigures, at: str) -> Iterator[str]:
+    if own.ttft and alone.ttft and own.ttft.p50 > _GROWN * alone.ttft.p50:
+        yield (
+            f"At {at}, the first token takes {MILLISECONDS.shown(1000 * own.ttft.p50)} with "
+            f"speculation and {MILLISECONDS.shown(1000 * alone.ttft.p50)} without (medians): part "
+            "of the loss is prefill or waiting."
+        )
+    if (own.engine.preemptions or 0) > (alone.engine.preemptions or 0):
+        yield (
+            f"At {at}, the engine preempted {own.engine.preemptions:.0f} requests with speculation "
+            f"and {alone.engine.preemptions or 0:.0f} without: the KV cache is too small."
+        )
+    if (own.engine.waiting or 0) > 0:
+        yield (
+            f"At {at}, up to {own.engine.waiting:.0f} requests waited in the engine's queue with "
+            f"speculation, and {alone.engine.waiting or 0:.0f} without."
+        )
+    if (own.engine.kv_use or 0) > _FULL_CACHE:
+        yield f"At {at}, {WHOLE_PERCENT.shown(own.engine.kv_use)} of the KV cache was in use."
+
+
+# Advice
+
+
+def _advice(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
+    certain = {
+        (each.lane, each.level): each.speedup is not None and each.speedup.differs
+        for each in figures.levels
+    }
+    found = advice(sweep.lanes, curves_of(sweep), certain)
+    if not found:
+        return
+    words = advice_words(found, sweep.settings.mode)
+    unsure = "" if all(each.certain for each in found) else (
+        " At some of these levels, the interval includes 1."
+    )  # fmt: skip
+    yield f"{words}{unsure}"
+    engine = sweep.lanes[-1].info.engine
+    most = round(max(sweep.settings.levels))
+    if engine == "vllm" and sweep.settings.mode == "closed" and len(found) > 1:
+        schedule = vllm_schedule(found, most)
+        if schedule is not None:
+            yield (
+                f"For vLLM, in --speculative-config: {schedule[1:-1]}. Verify it by a sweep with "
+                f"this setting: {VLLM_SETTING} counts requests in prefill, too, and not every "
+                "model runner applies it."
+            )
+
+
+# Checks and warnings
+
+
+def _checks(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
+    if not figures.blocks:
+        return
+    if sweep.settings.mode == "closed":
+        lowest = min(each.mean_in_flight / each.block.level for each in figures.blocks)
+        most = max(each.most_in_flight / each.block.level for each in figures.blocks)
+        yield (
+            f"Requests overlapped: on average at least {WHOLE_PERCENT.shown(lowest)} of the users "
+            f"had a request in flight, and never more than {WHOLE_PERCENT.shown(most)}."
+        )
+    for place, lane in enumerate(sweep.lanes):
+        own = [each.totals for each in figures.blocks if each.block.lane == place]
+        if own:
+            yield f"{lane.label}: {totals_words(own)}"
+
+
+def totals_words(found: Sequence[Totals]) -> str:
+    """Return whether the tokens received agree with the engine's counters, in a sentence."""
+    known = [each for each in found if each.counted is not None]
+    if not known:
+        return "the engine reports no count of tokens to compare with."
+    received = sum(each.received for each in known)
+    total = sum(each.counted or 0.0 for each in known)
+    if all(each.agree for each in known):
+        return f"all {received:,} tokens received agree with the engine's counters."
+    other = total - received
+    why = "other clients, or answers cut off" if other > 0 else "its counters are incomplete"
+    return (
+        f"the engine counts {total:,.0f} tokens, but {received:,} were received "
+        f"({other:+,.0f}: {why})."
+    ).replace("-", "−")
+
+
+def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
+    if sweep.shared_cores is not None:
+        yield (
+            f"The engine and this client share the machine's {sweep.shared_cores} cores, so the "
+            "client slows the engine down."
+        )
+    busy = max((each.block.client_cores or 0.0 for each in figures.blocks), default=0.0)
+    if busy > _BUSY_CLIENT:
+        yield (
+            f"This client used up to {busy:.1f} cores, so it may limit the throughput: use fewer "
+            "users, or an engine with larger answers per chunk."
+        )
+    failures = sum(each.failures for each in figures.blocks)
+    if failures:
+        first = next(
+            request.failure
+            for each in figures.blocks
+            for request in each.block.requests
+            if request.failed
+        )
+        yield f"{counted(failures, 'request')} failed. The first: {first}"
+    for each in figures.blocks:
+        if each.problem and not each.failures:
+            yield (
+                f"A block of {sweep.lanes[each.block.lane].label} at "
+                f"{level_words(each.block.level, sweep.settings.mode)} does not count. "
+                f"{each.problem}"
+            )
+    hits = max((each.engine.prefix_hits or 0.0 for each in figures.blocks), default=0.0)
+    if hits > 0.05:
+        yield (
+            f"Up to {WHOLE_PERCENT.shown(hits)} of the prompt tokens came from the prefix cache: "
+            "turn it off, because EAGLE heads use less of it than the target alone."
+        )
+    unsent = sum(each.block.unsent for each in figures.blocks)
+    if unsent:
+        yield (
+            f"{counted(unsent, 'request')} could not be sent, because "
+            f"{sweep.settings.most_in_flight} were in flight: the engine is slower than the rate."
+        )
+    if any(request.divided for each in sweep.blocks for request in each.requests):
+        yield (
+            "The engine reports only the total tokens of an answer, so tokens are divided evenly "
+            "among its chunks."
+        )

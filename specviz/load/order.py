@@ -1,0 +1,166 @@
+"""What a sweep loads, and in which order.
+
+A stage is what runs between two fresh starts. Without a restart command there is one stage with all
+lanes. In a stage, a unit at one level is A B B A: all lanes, then all lanes in reverse order, so
+that a slow drift of the machine affects all alike. A pass makes one unit at every level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specviz.errors import ConfigError
+from specviz.record.load_run import LEVEL_UNITS, LoadLane, LoadSettings
+from specviz.record.prompts import SuiteItem
+from specviz.record.server_run import ServerInfo
+from specviz.values import Value
+
+GAMMA = "{gamma}"
+MOST_USERS = 512
+MOST_RATE = 500.0
+MOST_LEVELS = 16
+MOST_STARTS = 12
+MOST_REQUESTS = 1_000_000  # of a sweep
+MOST_TOKENS = 100_000_000
+MOST_BUDGET = 24 * 3600.0
+DRAIN = 1.0  # seconds that the last answers of a block are expected to take
+
+
+class LoadOrder(Value):
+    """What to load.
+
+    ``servers`` speculate, each a lane of its own. ``alone`` runs the target alone; if it is None,
+    the first server turns speculation off per request, or is restarted with γ 0. Every ``{gamma}``
+    in ``restart_command`` is replaced by one of ``gammas``.
+    """
+
+    servers: tuple[ServerInfo, ...]
+    alone: ServerInfo | None = None
+    items: tuple[SuiteItem, ...]
+    settings: LoadSettings
+    restart_command: str = ""
+    gammas: tuple[int, ...] = ()
+    starts: int = 1  # fresh starts for each γ, with a restart command
+    allow_remote: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self.settings)
+        if not self.items:
+            raise ConfigError("There is no prompt.", remedy="Give a suite or the presets.")
+        if bool(self.gammas) != (GAMMA in self.restart_command):
+            raise ConfigError(
+                "Several γ need a restart command with {gamma} in it, and the reverse.",
+                remedy="Write {gamma} where the command sets the number of candidates.",
+            )
+        if self.gammas and len(self.servers) > 1:
+            raise ConfigError(
+                "Several γ are given, and several addresses.",
+                remedy="Give one address with several γ, or one address for each γ.",
+            )
+        if len(set(self.gammas)) < len(self.gammas) or any(each < 1 for each in self.gammas):
+            raise ConfigError(
+                "A γ is below 1 or given twice.", remedy="Give different values from 1 on."
+            )
+        if not 1 <= self.starts <= MOST_STARTS:
+            raise ConfigError(
+                f"The number of fresh starts is {self.starts}.",
+                remedy=f"Give from 1 to {MOST_STARTS}.",
+            )
+
+
+class Stage(Value):
+    """The lanes between two fresh starts; ``gamma`` is what the restart command gets."""
+
+    lanes: tuple[int, ...]
+    gamma: int | None = None
+
+
+def check_settings(settings: LoadSettings) -> None:
+    """Raise ConfigError for settings outside their limits."""
+    unit, levels = LEVEL_UNITS[settings.mode], settings.levels
+    most = MOST_USERS if settings.mode == "closed" else MOST_RATE
+    if not levels or len(levels) > MOST_LEVELS or len(set(levels)) < len(levels):
+        raise ConfigError(
+            f"The levels of load are {_listed(levels)}.",
+            remedy=f"Give from 1 to {MOST_LEVELS} different numbers of {unit}.",
+        )
+    whole = settings.mode == "open" or all(each == round(each) for each in levels)
+    if not whole or not all(0.01 <= each <= most for each in levels):
+        kind = "whole numbers" if settings.mode == "closed" else "numbers"
+        raise ConfigError(
+            f"The levels of load are {_listed(levels)}.",
+            remedy=f"Give {kind} of {unit} up to {most:g}.",
+        )
+    for name, value, low, high in (
+        ("The window", settings.seconds, 0.5, 3600.0),
+        ("The ramp", settings.ramp, 0.0, 600.0),
+        ("The budget", settings.budget, 1.0, MOST_BUDGET),
+        ("The time limit of a request", settings.request_limit, 1.0, 3600.0),
+    ):
+        if not low <= value <= high:
+            raise ConfigError(
+                f"{name} is {value:g} seconds.", remedy=f"Give seconds from {low:g} to {high:g}."
+            )
+    for name, value, most in (
+        ("The most requests in flight", settings.most_in_flight, MOST_USERS),
+        ("The most requests", settings.most_requests, MOST_REQUESTS),
+        ("The most tokens", settings.most_requests * settings.max_new_tokens, MOST_TOKENS),
+    ):
+        if not 1 <= value <= most:
+            raise ConfigError(f"{name} are {value:,}.", remedy=f"Give from 1 to {most:,}.")
+
+
+def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
+    """Return the lanes: the target alone first if there is one, then those that speculate."""
+    first = order.servers[0]
+    if order.gammas:
+        found = [LoadLane(kind="speculative", info=first, gamma=each) for each in order.gammas]
+    else:
+        found = [
+            LoadLane(kind="speculative", info=each, gamma=each.gamma) for each in order.servers
+        ]
+    if order.alone is not None:
+        return (LoadLane(kind="alone", info=order.alone, baseline=True), *found)
+    if first.capabilities.can_switch_off:
+        return (LoadLane(kind="alone", info=first, switched_off=True), *found)
+    if order.gammas:
+        return (LoadLane(kind="alone", info=first, gamma=0), *found)
+    return tuple(found)
+
+
+def stages_of(
+    order: LoadOrder, lanes: Sequence[LoadLane], repetition: int = 0
+) -> tuple[Stage, ...]:
+    """Return the stages of one repetition; odd repetitions have them in reverse order."""
+    if not order.gammas:
+        return (Stage(lanes=tuple(range(len(lanes)))),)
+    always = tuple(
+        place for place, each in enumerate(lanes) if each.kind == "alone" and each.gamma is None
+    )
+    found = [
+        Stage(lanes=(*always, place), gamma=each.gamma)
+        for place, each in enumerate(lanes)
+        if place not in always
+    ]
+    return tuple(found if repetition % 2 == 0 else reversed(found))
+
+
+def unit_of(stage: Stage) -> tuple[int, ...]:
+    """Return the lanes of a unit's blocks in order: A B B A."""
+    return (*stage.lanes, *reversed(stage.lanes))
+
+
+def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
+    """Return the levels in the order of a pass; odd passes descend."""
+    levels = tuple(sorted(settings.levels))
+    return levels if unit % 2 == 0 else levels[::-1]
+
+
+def seconds_of_unit(settings: LoadSettings, stage: Stage) -> float:
+    """Return the expected seconds of one pass over the levels."""
+    block = 2 * settings.ramp + settings.seconds + DRAIN
+    return block * len(unit_of(stage)) * len(settings.levels)
+
+
+def _listed(levels: Sequence[float]) -> str:
+    return ", ".join(f"{each:g}" for each in levels[: MOST_LEVELS + 1]) or "missing"

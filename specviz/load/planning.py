@@ -1,0 +1,74 @@
+"""How many A B B A units a sweep makes: what a pilot requires, within the budget.
+
+The number is decided once, after the pilot. If a sweep ended as soon as an interval is narrow, the
+interval would contain the true value too rarely.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import stdev
+
+from specviz.errors import ConfigError
+from specviz.load.order import LoadOrder, lanes_of, seconds_of_unit, stages_of
+from specviz.theory.student import t_quantile
+
+PILOT = 3  # units at every level; with several fresh starts, one of each is enough
+MOST_UNITS = 12
+AIM = 0.05  # half the width of the interval of a speedup, relative
+
+
+def pilot_units(order: LoadOrder) -> int:
+    return PILOT if order.starts == 1 else 1
+
+
+def check_budget(order: LoadOrder) -> None:
+    """Raise ConfigError if the budget does not suffice for the pilot."""
+    stages = stages_of(order, lanes_of(order))
+    seconds = sum(seconds_of_unit(order.settings, each) for each in stages)
+    seconds *= order.starts * pilot_units(order)
+    if seconds > order.settings.budget:
+        raise ConfigError(
+            f"The budget is {order.settings.budget:,.0f} s, but {pilot_units(order)} × A B B A at "
+            f"{len(order.settings.levels)} levels takes {seconds:,.0f} s.",
+            remedy=f"Give a budget of {math.ceil(seconds)} s, fewer levels, or a shorter window.",
+        )
+
+
+def units_planned(
+    order: LoadOrder, logs: Sequence[Sequence[float]], seconds_each: float, restart: float
+) -> int:
+    """Return the number of units of each stage, at least those of the pilot.
+
+    Args:
+        logs: For each level and lane, the log-ratios of the pilot's units.
+        seconds_each: The seconds of one unit at all levels.
+        restart: The seconds of one fresh start.
+    """
+    pilot = pilot_units(order)
+    stages = order.starts * len(stages_of(order, lanes_of(order)))
+    affordable = math.floor((order.settings.budget / stages - restart) / max(seconds_each, 1e-9))
+    return max(pilot, min(affordable, MOST_UNITS, units_needed(logs, pilot)))
+
+
+def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
+    """Return how many units give an interval of ``AIM``, from the widest spread of the pilot."""
+    spread = max((stdev(each) for each in logs if len(each) > 1), default=0.0)
+    for units in range(max(2, pilot), MOST_UNITS):
+        if t_quantile(0.975, units - 1) * spread / math.sqrt(units) <= AIM:
+            return units
+    return MOST_UNITS if pilot > 1 else pilot
+
+
+def words_of_most(order: LoadOrder) -> str:
+    """Return what a sweep sends at most, and to which addresses."""
+    settings = order.settings
+    servers = {each.address for each in order.servers} | (
+        {order.alone.address} if order.alone else set()
+    )
+    return (
+        f"at most {settings.most_requests:,} requests for at most {settings.max_new_tokens:,} "
+        f"tokens each ({settings.most_requests * settings.max_new_tokens:,} tokens in total) to "
+        f"{' and '.join(sorted(servers))}"
+    )

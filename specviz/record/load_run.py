@@ -1,0 +1,167 @@
+"""The record of a load sweep: engines with many requests in flight, block by block.
+
+A block loads one lane at one level: a number of users (closed loop) or requests per second (open
+loop). All times are seconds from the block's begin. Only the engine's own counters say how many
+candidates were accepted: under load, chunks merge and are not rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from specviz.record.server_run import Counters, ServerInfo
+from specviz.record.trace import Finish
+from specviz.values import Value
+
+LoadMode = Literal["closed", "open"]
+LaneKind = Literal["speculative", "alone"]
+LEVEL_UNITS: dict[LoadMode, str] = {"closed": "users", "open": "requests/s"}
+
+
+class LoadLane(Value):
+    """An engine as it is loaded, with speculation or the target alone.
+
+    ``gamma``: candidates per round, as given to the restart command or else as reported.
+    ``switched_off``: whether each request turns speculation off. ``baseline``: whether the
+    baseline's key is sent.
+    """
+
+    kind: LaneKind
+    info: ServerInfo
+    gamma: int | None = None
+    switched_off: bool = False
+    baseline: bool = False
+
+    @property
+    def label(self) -> str:
+        if self.kind == "alone":
+            return "target alone"
+        return "with speculation" if self.gamma is None else f"γ {self.gamma}"
+
+
+class LoadSettings(Value):
+    """The settings of every block of a sweep.
+
+    ``levels``: users, or requests per second. ``ramp``: seconds of load before and after the
+    window, which no figure counts. ``most_in_flight``: the limit of an open loop.
+    """
+
+    mode: LoadMode = "closed"
+    levels: tuple[float, ...]
+    seconds: float = 10.0  # of a window
+    ramp: float = 2.0
+    budget: float = 600.0  # seconds of the whole sweep, restarts included
+    max_new_tokens: int = 64
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    chat: bool = False
+    ignore_eos: bool = True
+    most_in_flight: int = 256
+    most_requests: int = 10_000  # of the whole sweep, which ends when they are sent
+    request_limit: float = 120.0  # seconds; a request that takes longer is a failure
+    numbered: bool = True  # whether a number before each prompt keeps it out of a prefix cache
+    suite: str = ""  # the name of the suite
+    prompts: int = 0  # the number of its prompts
+
+
+class LoadRequest(Value):
+    """One request of a block.
+
+    ``scheduled`` is when it was due: in an open loop, latencies are counted from there. Chunk i
+    arrived at ``arrivals[i]`` with ``chunk_tokens[i]`` tokens. If the engine reports only their
+    total, it is divided among the chunks (``divided``). ``failure`` is one line, empty without one.
+    """
+
+    number: int
+    user: int | None = None  # None in an open loop
+    prompt: int  # its index in the suite
+    scheduled: float
+    sent: float
+    ended: float
+    arrivals: tuple[float, ...] = ()
+    chunk_tokens: tuple[float, ...] = ()
+    divided: bool = False
+    tokens: int = 0
+    prompt_tokens: int | None = None
+    finish: Finish | None = None
+    failure: str = ""
+
+    @property
+    def first(self) -> float | None:
+        """The arrival of the first chunk."""
+        return self.arrivals[0] if self.arrivals else None
+
+    @property
+    def last(self) -> float | None:
+        return self.arrivals[-1] if self.arrivals else None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.failure)
+
+
+class EngineGauges(Value):
+    """What an engine reports of its state at one moment; None if it is not reported.
+
+    ``preemptions``, ``prefix_hits`` and ``prefix_queries`` are counts since the engine's start.
+    """
+
+    at: float  # seconds from the block's begin
+    kv_use: float | None = None  # share of the KV cache in use
+    running: float | None = None  # requests
+    waiting: float | None = None
+    preemptions: float | None = None
+    prefix_hits: float | None = None  # tokens
+    prefix_queries: float | None = None
+    prompt_tokens: float | None = None  # read in prefill since the engine's start
+
+
+class LoadBlock(Value):
+    """One lane under one level of load.
+
+    ``lane`` is the index of the lane in the sweep. ``begin`` and ``end`` bound the window.
+    ``start`` is the index of the engine's fresh start that served the block; ``repetition`` is the
+    index of the pass over all lanes with fresh starts; ``unit`` is the index of the A B B A unit at
+    this level within the start. ``restarted``: whether the engine restarted during the block, on
+    its own.
+    """
+
+    lane: int
+    level: float
+    start: int = 0
+    repetition: int = 0
+    unit: int = 0
+    begin: float
+    end: float
+    seconds: float  # until the last request had ended
+    requests: tuple[LoadRequest, ...]
+    before: Counters | None = None
+    after: Counters | None = None
+    gauges: tuple[EngineGauges, ...] = ()
+    restarted: bool = False
+    unsent: int = 0  # requests of an open loop that were due, with the most already in flight
+    client_cores: float | None = None  # CPU seconds of this process per second
+    started: str = ""  # date and time
+    notices: tuple[str, ...] = ()
+
+
+class LoadSweep(Value):
+    """A sweep over the levels of load, complete or in progress.
+
+    ``id`` is its key in the data folder. ``starts``: how many fresh starts of the engine there
+    were; 0 without a restart command. ``shared_cores``: the number of cores that an engine on this
+    machine shares with the client, None if no engine runs on this machine.
+    """
+
+    id: str
+    created: str
+    lanes: tuple[LoadLane, ...]
+    settings: LoadSettings
+    blocks: tuple[LoadBlock, ...] = ()
+    starts: int = 0
+    planned_units: int = 0  # A B B A units of each level and start, 0 before the pilot's end
+    shared_cores: int | None = None
+    complete: bool = False
+    notices: tuple[str, ...] = ()
