@@ -112,7 +112,7 @@ def _interval_words(found: BreakEven, mode: LoadMode) -> str:
         return ", measured once, so there is no interval"
     low, high, unit = found.low, found.high, LEVEL_UNITS[mode]
     if low is None and high is None:
-        return "; the intervals of the speedup include 1 at both ends, so it may be anywhere"
+        return "; its interval has no end within the measured levels"
     if low is not None and high is not None:
         return f" ({low:.3g}–{high:.3g})"
     if low is not None:

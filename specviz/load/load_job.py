@@ -32,6 +32,8 @@ LOAD_JOB = "load"  # the job's name in the job queue
 RETURNS_WITHIN = 60.0  # seconds in which an engine that went away may come back
 _COUNTED_WITHIN = 3.0  # seconds after a block until the engine's counters must be complete
 _EVERY = 0.1
+_WARM_UP = 8  # tokens of a lane's first answer, which no block contains
+_UNTIL_COUNTED = 0.3  # seconds until an engine's counters contain it
 
 __all__ = ["LOAD_JOB", "LoadJob", "LoadOrder"]
 
@@ -125,6 +127,8 @@ class LoadJob(Job):
     def _load_stage(self, stage: Stage, repetition: int) -> None:
         if self.order.restart_command:
             self._restart(stage)
+        for lane in stage.lanes:
+            self._warm_up(self._sweep.lanes[lane])
         unit = 0
         while unit < self._units:
             began = time.monotonic()
@@ -161,6 +165,21 @@ class LoadJob(Job):
                 f"The restart command got γ {stage.gamma}, but the engine reports γ {info.gamma}."
             )
         self._restart_seconds.append(time.monotonic() - began)
+
+    def _warm_up(self, lane: LoadLane) -> None:
+        """Ask for one short answer, because an engine's first answer may take long."""
+        self._check_stop()
+        self._step = f"warming up {lane.label}"
+        try:
+            answer = self._begin(self._ask(lane, self.order.items[0].prompt, 0, _WARM_UP))
+            try:
+                for _ in answer:
+                    pass
+            finally:
+                self._parts.remove(answer)
+        except ServerError:  # if it lasts, the first block shows it
+            self._check_stop()
+        time.sleep(_UNTIL_COUNTED)
 
     # One block
 
@@ -219,13 +238,13 @@ class LoadJob(Job):
             self._save()
             raise StoppedError
 
-    def _ask(self, lane: LoadLane, prompt: str, request: int) -> Answer:
+    def _ask(self, lane: LoadLane, prompt: str, request: int, tokens: int | None = None) -> Answer:
         settings = self.order.settings
         limit = settings.request_limit
         wanted = ServerSettings(
-            max_new_tokens=settings.max_new_tokens, temperature=settings.temperature,
-            top_k=settings.top_k, top_p=settings.top_p, seed=settings.seed + request,
-            chat=settings.chat, ignore_eos=settings.ignore_eos,
+            max_new_tokens=min(settings.max_new_tokens, tokens or settings.max_new_tokens),
+            temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p,
+            seed=settings.seed + request, chat=settings.chat, ignore_eos=settings.ignore_eos,
         )  # fmt: skip
         return ask(
             lane.info, prompt, wanted, speculate=not lane.switched_off,

@@ -22,7 +22,7 @@ from tests.load.scripted_engine import Fault, ScriptedEngine, info_at, running
 
 ITEMS = tuple(SuiteItem(prompt=f"secret prompt {each}") for each in range(5))
 QUICK: dict[str, Any] = {
-    "seconds": 0.5, "ramp": 0.1, "max_new_tokens": 12, "budget": 600.0, "request_limit": 1.0,
+    "seconds": 0.5, "ramp": 0.1, "max_new_tokens": 12, "budget": 600.0, "request_limit": 30.0,
 }  # fmt: skip
 
 
@@ -80,6 +80,7 @@ def test_a_sweep_finds_the_law_and_its_totals_agree() -> None:
     # A B B A at each level, and no prompt twice, so that no prefix cache helps.
     assert [each.lane for each in job.sweep.blocks[:4]] == [0, 1, 1, 0]
     assert len(set(fast.prompts)) == len(fast.prompts)
+    assert fast.prompts[0] == ITEMS[0].prompt  # the warm-up, which no block counts
     assert load_sweep(job.sweep.id) == job.sweep
 
 
@@ -87,7 +88,7 @@ def test_a_sweep_finds_the_law_and_its_totals_agree() -> None:
     ("fault", "says"),
     [
         ("429", "too many requests"),
-        ("stall", "s"),
+        ("stall", "3 s"),
         ("closes", "ended the stream"),
     ],
 )
@@ -96,7 +97,8 @@ def test_some_bad_answers_are_failures_and_no_fast_responses(fault: Fault, says:
         step=lambda _: 0.01, per_step=3, fault=fault, failing=lambda number: number % 4 == 3
     )
     with engines(fast) as (first, second):
-        job = carried_out(order_of(first, second, levels=(4.0,)))
+        limit = 3.0 if fault == "stall" else 30.0
+        job = carried_out(order_of(first, second, levels=(4.0,), request_limit=limit))
     assert job.error is None
     sweep = job.sweep
     failed = [each for block in sweep.blocks for each in block.requests if each.failed]
@@ -139,9 +141,7 @@ def test_a_restart_during_a_block_spoils_only_that_block() -> None:
 def test_stop_ends_within_a_second_and_keeps_the_blocks() -> None:
     fast = ScriptedEngine(step=lambda _: 0.05, per_step=3)
     with engines(fast) as (first, second):
-        job = LoadJob(
-            order_of(first, second, levels=(2.0,), max_new_tokens=2000, request_limit=60.0)
-        )
+        job = LoadJob(order_of(first, second, levels=(2.0,), max_new_tokens=2000))
         thread = Thread(target=job.carry_out)
         thread.start()
         until = time.monotonic() + 20
