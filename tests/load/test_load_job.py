@@ -119,6 +119,7 @@ def test_an_engine_that_fails_always_ends_the_sweep_with_its_message() -> None:
     assert len(str(job.error).splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_tokens_of_other_clients_are_named() -> None:
     fast = ScriptedEngine(step=lambda _: 0.01, per_step=3, fault="strangers")
     with engines(fast) as (first, second):
