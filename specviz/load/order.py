@@ -84,7 +84,7 @@ def check_settings(settings: LoadSettings) -> None:
             f"The levels of load are {_listed(levels)}.",
             remedy=f"Give from 1 to {MOST_LEVELS} different numbers of {unit}.",
         )
-    whole = settings.mode == "open" or all(each == round(each) for each in levels)
+    whole = settings.mode == "open" or all(each % 1 == 0 for each in levels)
     if not whole or not all(0.01 <= each <= most for each in levels):
         kind = "whole numbers" if settings.mode == "closed" else "numbers"
         raise ConfigError(

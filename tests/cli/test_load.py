@@ -64,6 +64,8 @@ def test_results_of_another_tool_are_shown(
         (["--concurrency", "0"], "levels of load"),
         (["--concurrency", "1,x"], "--concurrency is '1,x'"),
         (["--concurrency", "1,1"], "levels of load"),
+        (["--concurrency", "nan"], "levels of load"),
+        (["--rate", "inf"], "levels of load"),
         (["--rate", "-1"], "levels of load"),
         (["--seconds", "0"], "The window is 0"),
         (["--budget", "5"], "The budget is 5"),
