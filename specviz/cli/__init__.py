@@ -41,7 +41,7 @@ from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
 from specviz.kernels.ahead import compile_ahead
 
-_LOADING_NOTHING = ("show", "attach", "models", "load")  # commands that load no pair
+_WITHOUT_A_PAIR = ("show", "attach", "models", "load")
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141

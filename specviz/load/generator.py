@@ -185,7 +185,7 @@ class LoadGenerator(StoppableWork):
         waiting, threads = deque[float](), list[Thread]()
         for at in self._schedule():
             self._over.wait(max(0.0, at - self.elapsed))
-            if self._stopped:
+            if self._stopped or self._dealt >= self._left:
                 break
             with self._lock:
                 waiting.append(at)

@@ -6,8 +6,10 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from specviz.errors import ServerError
 from specviz.figures.load_figures import log_speedups
@@ -19,23 +21,28 @@ from specviz.load.prompts import PromptDealer
 from specviz.load.restarting import EngineStarter, key_of
 from specviz.load.stored import save_sweep
 from specviz.measure.background_job import Job
-from specviz.measure.stoppable import StoppedError
-from specviz.record.load_run import LoadBlock, LoadLane, LoadSweep
+from specviz.record.load_run import EngineGauges, LoadBlock, LoadLane, LoadSettings, LoadSweep
 from specviz.record.server_run import Counters, ServerSettings
 from specviz.servers.address import is_local
 from specviz.servers.asking import Answer, ask
 from specviz.servers.connection import Limits
 from specviz.servers.counters import read_counters, went_back
+from specviz.servers.engines import engine_of
 from specviz.servers.gauges import GaugeReader
 
 LOAD_JOB = "load"  # the job's name in the job queue
 RETURNS_WITHIN = 60.0  # seconds in which an engine that went away may come back
 _COUNTED_WITHIN = 3.0  # seconds after a block until the engine's counters must be complete
 _EVERY = 0.1
+
 _WARM_UP = 8  # tokens of a lane's first answer, which no block contains
 _UNTIL_COUNTED = 0.3  # seconds until an engine's counters contain it
 
 __all__ = ["LOAD_JOB", "LoadJob", "LoadOrder"]
+
+
+class _AllSentError(Exception):
+    """Raised when the most requests of the sweep have been sent."""
 
 
 class LoadJob(Job):
@@ -117,11 +124,11 @@ class LoadJob(Job):
 
     def _work(self) -> None:
         self._began = time.monotonic()
-        with self._stopped_instead_of(ServerError):
+        with self._stopped_instead_of(ServerError), suppress(_AllSentError):
             for repetition in range(self._repetitions):
                 for stage in stages_of(self.order, self._sweep.lanes, repetition):
                     self._load_stage(stage, repetition)
-        self._sweep = replace(self._sweep, complete=True)
+            self._sweep = replace(self._sweep, complete=True)
         self._save()
 
     def _load_stage(self, stage: Stage, repetition: int) -> None:
@@ -170,8 +177,16 @@ class LoadJob(Job):
         """Ask for one short answer, because an engine's first answer may take long."""
         self._check_stop()
         self._step = f"warming up {lane.label}"
+        settings = self.order.settings
+        tokens = min(_WARM_UP, settings.max_new_tokens)
+        self._sent += 1
         try:
-            answer = self._begin(self._ask(lane, self.order.items[0].prompt, 0, _WARM_UP))
+            answer = self._begin(
+                self._ask(
+                    lane, self.order.items[0].prompt, replace(settings, max_new_tokens=tokens),
+                    seed=settings.seed, salt="warm-up",
+                )
+            )  # fmt: skip
             try:
                 for _ in answer:
                     pass
@@ -194,12 +209,18 @@ class LoadJob(Job):
         dealer = PromptDealer(
             self.order.items,
             order=f"{settings.seed} {level:g} {unit} {first}",
-            block=number if settings.numbered else None,
+            block=number if settings.numbered and self._may_share_a_cache else None,
         )
         generator = LoadGenerator(
-            lambda prompt, request: self._ask(own, prompt, request), settings, level, dealer,
-            gauges=self._gauges(own), requests_left=settings.most_requests - self._sent,
-        )  # fmt: skip
+            lambda prompt, request: self._ask(
+                own, prompt, settings, seed=settings.seed + request, salt=f"{number}-{request}"
+            ),
+            settings,
+            level,
+            dealer,
+            gauges=self._gauges(own),
+            requests_left=settings.most_requests - self._sent,
+        )
         self._begin(generator)
         self._generator, self._current = generator, (lane, level)
         try:
@@ -213,7 +234,7 @@ class LoadJob(Job):
             replace(
                 block, lane=lane, start=self._start, repetition=repetition, unit=unit,
                 before=before, after=after,
-                restarted=bool(before and after and went_back(before, after)),
+                restarted=_restarted(before, after, block.gauges),
             )
         )  # fmt: skip
 
@@ -235,21 +256,27 @@ class LoadJob(Job):
                 self._note(f"At {block.level:g} {what}, every request failed. {why}")
         if self._sent >= self.order.settings.most_requests:
             self._note(f"The sweep ended early, after {self._sent:,} requests.")
-            self._save()
-            raise StoppedError
+            raise _AllSentError
 
-    def _ask(self, lane: LoadLane, prompt: str, request: int, tokens: int | None = None) -> Answer:
-        settings = self.order.settings
+    @property
+    def _may_share_a_cache(self) -> bool:
+        """Whether an engine cannot exclude its prefix cache per request."""
+        return any(engine_of(each.info).uncached is None for each in self._sweep.lanes)
+
+    def _ask(
+        self, lane: LoadLane, prompt: str, settings: LoadSettings, *, seed: int, salt: str
+    ) -> Answer:
         limit = settings.request_limit
         wanted = ServerSettings(
-            max_new_tokens=min(settings.max_new_tokens, tokens or settings.max_new_tokens),
-            temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p,
-            seed=settings.seed + request, chat=settings.chat, ignore_eos=settings.ignore_eos,
+            max_new_tokens=settings.max_new_tokens, temperature=settings.temperature,
+            top_k=settings.top_k, top_p=settings.top_p, seed=seed,
+            chat=settings.chat, ignore_eos=settings.ignore_eos,
         )  # fmt: skip
         return ask(
             lane.info, prompt, wanted, speculate=not lane.switched_off,
             allow_remote=self.order.allow_remote, key=key_of(lane),
             limits=Limits(between=limit, total=limit),
+            cache_salt=f"{self._sweep.id}-{salt}",
         )  # fmt: skip
 
     def _gauges(self, lane: LoadLane) -> GaugeReader | None:
@@ -303,6 +330,15 @@ class LoadJob(Job):
     def _save(self) -> None:
         if self._keep and self._sweep.blocks:
             save_sweep(self._sweep)
+
+
+def _restarted(
+    before: Counters | None, after: Counters | None, gauges: Sequence[EngineGauges]
+) -> bool:
+    """Return whether a counter fell, at the end or in between."""
+    if before and after and went_back(before, after):
+        return True
+    return any((new.prompt_tokens or 0) < (old.prompt_tokens or 0) for old, new in pairwise(gauges))
 
 
 def _new_sweep(order: LoadOrder) -> LoadSweep:

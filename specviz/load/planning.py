@@ -23,11 +23,16 @@ def pilot_units(order: LoadOrder) -> int:
     return PILOT if order.starts == 1 else 1
 
 
-def check_budget(order: LoadOrder) -> None:
-    """Raise ConfigError if the budget does not suffice for the pilot."""
+def pilot_seconds(order: LoadOrder) -> float:
+    """Return the expected seconds of the smallest sweep, without fresh starts."""
     stages = stages_of(order, lanes_of(order))
     seconds = sum(seconds_of_unit(order.settings, each) for each in stages)
-    seconds *= order.starts * pilot_units(order)
+    return seconds * order.starts * pilot_units(order)
+
+
+def check_budget(order: LoadOrder) -> None:
+    """Raise ConfigError if the budget does not suffice for the pilot."""
+    seconds = pilot_seconds(order)
     if seconds > order.settings.budget:
         raise ConfigError(
             f"The budget is {order.settings.budget:,.0f} s, but {pilot_units(order)} × A B B A at "

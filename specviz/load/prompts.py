@@ -1,8 +1,9 @@
 """The prompts of one block, so that no lane finds a prompt in a prefix cache.
 
-Blocks of one A B B A half get the same prompts in the same order. A number in front of each prompt
-is different in every block of a sweep and in every pass over the suite, so prompts differ from
-their first token on, and every lane misses a prefix cache alike.
+Blocks of one A B B A half get the same prompts in the same order. If an engine cannot exclude its
+prefix cache per request, a number in front of each prompt is different in every block of a sweep
+and in every pass over the suite, so prompts differ from their first token on, and every lane misses
+the cache alike.
 """
 
 from __future__ import annotations

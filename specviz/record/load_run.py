@@ -43,7 +43,8 @@ class LoadSettings(Value):
     """The settings of every block of a sweep.
 
     ``levels``: users, or requests per second. ``ramp``: seconds of load before and after the
-    window, which no figure counts. ``most_in_flight``: the limit of an open loop.
+    window, which no figure counts. ``most_in_flight``: the limit of an open loop. ``numbered``:
+    whether prompts get a number if an engine cannot exclude its prefix cache per request.
     """
 
     mode: LoadMode = "closed"
@@ -61,7 +62,7 @@ class LoadSettings(Value):
     most_in_flight: int = 256
     most_requests: int = 10_000  # of the whole sweep, which ends when they are sent
     request_limit: float = 120.0  # seconds; a request that takes longer is a failure
-    numbered: bool = True  # whether a number before each prompt keeps it out of a prefix cache
+    numbered: bool = True
     suite: str = ""  # the name of the suite
     prompts: int = 0  # the number of its prompts
 

@@ -42,10 +42,13 @@ def ask(
     allow_remote: bool = False,
     key: KeyName = SERVER_KEY,
     limits: Limits | None = None,
+    cache_salt: str | None = None,
 ) -> Answer:
     """Send the prompt to the engine and return the answer in progress.
 
     Args:
+        cache_salt: If given, the request shares no prefix cache with requests of another salt, on
+            engines that allow this.
         speculate: If False, request decoding without speculation. Raises ServerError if the engine
             may speculate and cannot turn speculation off.
     """
@@ -57,6 +60,8 @@ def ask(
     make_reading = (settings.chat and engine.chat_reading) or engine.reading
     reading = make_reading(info, settings)
     request = engine.adapter.request(info, prompt, settings)
+    if cache_salt is not None and engine.uncached is not None:
+        request = replace(request, body={**request.body, **engine.uncached(cache_salt)})
     return Answer(info, prompt, settings, connection, request, reading)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from specviz.record.server_run import EngineName, ServerInfo, ServerSettings
 from specviz.servers import llamacpp, lmstudio, openai, sglang, vllm
@@ -25,7 +25,8 @@ class Engine:
     """An engine's adapter and readers.
 
     ``known_from`` is the version that the adapter was tested with or, if it was never tested, what
-    it was written from.
+    it was written from. ``uncached`` returns the fields of a request that let it share no prefix
+    cache with requests of another salt; None if the engine has no such fields.
     """
 
     name: EngineName
@@ -34,12 +35,25 @@ class Engine:
     known_from: str
     run_here: bool = True
     chat_reading: Callable[[ServerInfo, ServerSettings], Reading] | None = None  # else ``reading``
+    uncached: Callable[[str], Mapping[str, Any]] | None = None
 
 
 # In the order in which they are tried; the last matches any server.
 ENGINES = (
-    Engine("vllm", vllm, vllm.StepReading, "0.32.0"),
-    Engine("llama.cpp", llamacpp, llamacpp.CountedReading, "xllamacpp 2026.10"),
+    Engine(
+        "vllm",
+        vllm,
+        vllm.StepReading,
+        "0.32.0",
+        uncached=lambda salt: {"cache_salt": salt},
+    ),
+    Engine(
+        "llama.cpp",
+        llamacpp,
+        llamacpp.CountedReading,
+        "xllamacpp 2026.10",
+        uncached=lambda _: {"cache_prompt": False},
+    ),
     Engine(
         "sglang",
         sglang,
@@ -47,6 +61,7 @@ ENGINES = (
         "not run here; written from the sources of 0.5.23",
         run_here=False,
         chat_reading=openai.TextReading,
+        uncached=lambda salt: {"extra_key": salt},
     ),
     Engine(
         "lmstudio",

@@ -1,7 +1,7 @@
 """The state that an engine reports at /metrics: KV cache, queue, preemptions, prefix cache.
 
 The samples of several replicas are summed; of the KV cache, the fullest counts. Unreported values
-are None.
+are None. llama.cpp counts cached prompt tokens apart from those that it reads.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from specviz.figures.arithmetic import known_sum
 from specviz.record.load_run import EngineGauges
 from specviz.record.server_run import EngineName
 from specviz.servers.address import SERVER_KEY, KeyName
@@ -32,6 +33,7 @@ _NAMES: Mapping[EngineName, Mapping[str, Sequence[str]]] = {
         "kv_use": ("llamacpp:kv_cache_usage_ratio",),
         "running": ("llamacpp:requests_processing",),
         "waiting": ("llamacpp:requests_deferred",),
+        "prefix_hits": ("llamacpp:prompt_tokens_cached",),
         "prompt_tokens": ("llamacpp:prompt_tokens",),
     },
     "sglang": {
@@ -78,6 +80,8 @@ def gauges_of(samples: Sequence[Sample], engine: EngineName, *, at: float) -> En
         field: _value(samples, names, largest=field == "kv_use")
         for field, names in _NAMES.get(engine, {}).items()
     }
+    if engine == "llama.cpp":
+        found["prefix_queries"] = known_sum(found["prefix_hits"], found["prompt_tokens"])
     return EngineGauges(at=at, **found)
 
 

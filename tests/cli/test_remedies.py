@@ -48,11 +48,11 @@ ROOT = Path(cli.__file__).parents[2]
 FOREIGN = {"pip", "hf", "vllm"}
 COVERED = (
     "cli/", "comparison/", "tune/", "engine/", "cluster/", "bench/", "servers/", "training/",
-    "store/", "formats/", "record/", "local_models/",
+    "store/", "formats/", "record/", "local_models/", "load/",
 )  # fmt: skip
 WORK = (
     "cli.run._decode", "cli.score._score", "cli.compare._run_comparison", "cli.tune._find_answer",
-    "cli.audit._run_audit", "cli.train._train", "cli.gpu_bench._timed_visit",
+    "cli.audit._run_audit", "cli.load._run", "cli.train._train", "cli.gpu_bench._timed_visit",
     "bench.accounting.measure_accounting", "training.__main__.make_pair",
 )  # fmt: skip
 Places = dict[str, str]

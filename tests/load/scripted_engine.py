@@ -1,4 +1,4 @@
-"""A scripted engine on real sockets: its steps slow down with the requests in flight, by a law.
+"""A scripted engine on real sockets, whose steps slow down by a known law with requests in flight.
 
 It answers like vLLM, with token ids, and counts what it sends on its /metrics page. A ``Fault``
 makes it misbehave.

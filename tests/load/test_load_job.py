@@ -1,51 +1,73 @@
-"""Sweeps over real sockets: a scripted engine that follows a law, and engines that misbehave."""
+"""Whole sweeps over real sockets: the order of blocks, totals, fresh starts, ceilings, failures."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
+from specviz.errors import ConfigError, ServerError, TraceError
 from specviz.figures.load_figures import load_figures
-from specviz.figures.load_words import load_words
-from specviz.load import planning
 from specviz.load.load_job import LoadJob, LoadOrder
-from specviz.load.stored import load_sweep
-from specviz.record.load_run import LoadSettings, LoadSweep
+from specviz.load.order import check_settings, lanes_of, levels_of, stages_of, unit_of
+from specviz.load.planning import check_budget, units_planned
+from specviz.load.restarting import EngineStarter, words_of
+from specviz.load.stored import load_sweep, sweep_from_json, sweep_to_json
+from specviz.record.load_run import LoadLane, LoadSettings, LoadSweep
 from specviz.record.prompts import SuiteItem
+from specviz.record.server_run import ServerInfo
 from tests.load.scripted_engine import Fault, ScriptedEngine, info_at, running
+from tests.servers.hostile_engines import KEY
 
-ITEMS = tuple(SuiteItem(prompt=f"secret prompt {each}") for each in range(5))
-QUICK: dict[str, Any] = {
-    "seconds": 0.5, "ramp": 0.1, "max_new_tokens": 12, "budget": 600.0, "request_limit": 30.0,
-}  # fmt: skip
+ITEMS = tuple(SuiteItem(prompt=f"A secret prompt of some length, {each}") for each in range(9))
+STEP = 0.015
+QUICK = LoadSettings(
+    levels=(1, 4), seconds=0.5, ramp=0.0, max_new_tokens=6, budget=100.0, request_limit=30.0
+)
 
 
 @pytest.fixture(autouse=True)
-def one_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pilot of one A B B A, in an own data folder."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    monkeypatch.setattr(planning, "PILOT", 1)
 
 
-def order_of(fast: str, alone: str, **settings: Any) -> LoadOrder:
-    values: dict[str, Any] = QUICK | settings
-    return LoadOrder(
-        servers=(info_at(fast),), alone=info_at(alone, speculates=False), items=ITEMS,
-        settings=LoadSettings(**values),
-    )  # fmt: skip
+def slowing(users: int) -> float:
+    return 1.5 * STEP * (1 + users / 4)
 
 
 @contextmanager
-def engines(fast: ScriptedEngine) -> Iterator[tuple[str, str]]:
-    alone = ScriptedEngine(step=lambda _: 0.01)
-    with running(fast) as first, running(alone) as second:
-        yield first.address, second.address
+def engines(
+    settings: LoadSettings = QUICK, fault: Fault = "", *, every: int = 1
+) -> Iterator[tuple[LoadOrder, ScriptedEngine]]:
+    """Start an engine that speculates, whose fault meets every n-th request, and one without."""
+    fast = ScriptedEngine(
+        step=slowing, per_step=3, fault=fault,
+        failing=lambda number: number % every == every - 1,
+    )  # fmt: skip
+    with running(fast) as first, running(ScriptedEngine(step=lambda _: STEP)) as second:
+        yield (
+            LoadOrder(
+                servers=(info_at(first.address),),
+                alone=info_at(second.address, speculates=False),
+                items=ITEMS,
+                settings=settings,
+            ),
+            fast,
+        )
+
+
+def smallest(order: LoadOrder, monkeypatch: pytest.MonkeyPatch, units: int = 1) -> LoadOrder:
+    """Return the order with a pilot of this many units, and no units after it."""
+    monkeypatch.setattr("specviz.load.planning.PILOT", units)
+    monkeypatch.setattr("specviz.load.planning.MOST_UNITS", units)
+    return order
 
 
 def carried_out(order: LoadOrder) -> LoadJob:
@@ -54,118 +76,207 @@ def carried_out(order: LoadOrder) -> LoadJob:
     return job
 
 
-def words(sweep: LoadSweep) -> str:
-    return " ".join(load_words(sweep, load_figures(sweep)).all)
-
-
-def test_a_sweep_finds_the_law_and_its_totals_agree() -> None:
-    fast = ScriptedEngine(step=lambda users: 0.01 * users, per_step=3)
-    with engines(fast) as (first, second):
-        job = carried_out(order_of(first, second, levels=(1.0, 6.0)))
-    assert job.error is None
+def test_a_sweep_runs_a_b_b_a_and_its_totals_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    with engines() as (order, fast):
+        job = carried_out(smallest(order, monkeypatch))
+        counted = fast.generated
+    assert (job.state, job.error, job.sweep.complete) == ("done", None, True)
+    unit = [(level, lane) for level in (1, 4) for lane in (0, 1, 1, 0)]
+    assert [(each.level, each.lane) for each in job.sweep.blocks] == unit
+    assert job.progress == (8, 8)
     figures = load_figures(job.sweep)
-    one, six = (figures.at(1, level) for level in (1.0, 6.0))
-    assert one is not None
-    assert six is not None
-    assert one.speedup is not None
-    assert six.speedup is not None
-    assert one.speedup.value > 1.5  # three tokens in a step of the same time
-    assert six.speedup.value < 0.75  # a step of six times the time
-    for each in figures.levels:
-        assert each.totals.agree
-        assert each.failures == 0
-        assert each.most_in_flight == each.level
-    assert fast.most == 6
-    assert one.acceptance.tau == pytest.approx(3.0)
-    # A B B A at each level, and no prompt twice, so that no prefix cache helps.
-    assert [each.lane for each in job.sweep.blocks[:4]] == [0, 1, 1, 0]
-    assert len(set(fast.prompts)) == len(fast.prompts)
-    assert fast.prompts[0] == ITEMS[0].prompt  # the warm-up, which no block counts
-    assert load_sweep(job.sweep.id) == job.sweep
-
-
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        ("429", "too many requests"),
-        ("stall", "3 s"),
-        ("closes", "ended the stream"),
-    ],
-)
-def test_some_bad_answers_are_failures_and_no_fast_responses(fault: Fault, says: str) -> None:
-    fast = ScriptedEngine(
-        step=lambda _: 0.01, per_step=3, fault=fault, failing=lambda number: number % 4 == 3
-    )
-    with engines(fast) as (first, second):
-        limit = 3.0 if fault == "stall" else 30.0
-        job = carried_out(order_of(first, second, levels=(4.0,), request_limit=limit))
-    assert job.error is None
-    sweep = job.sweep
-    failed = [each for block in sweep.blocks for each in block.requests if each.failed]
-    assert failed
-    assert all(says in each.failure for each in failed)
-    assert "failed" in words(sweep)
-    assert "secret" not in words(sweep)
-    for block in load_figures(sweep).blocks:
-        assert block.ttft is None or block.ttft.count <= len(block.block.requests) - block.failures
-
-
-def test_an_engine_that_fails_always_ends_the_sweep_with_its_message() -> None:
-    fast = ScriptedEngine(step=lambda _: 0.01, per_step=3, fault="quotes")
-    with engines(fast) as (first, second):
-        job = carried_out(order_of(first, second, levels=(1.0,)))
-    assert job.error is not None
-    assert "Every request failed" in str(job.error)
-    assert len(str(job.error).splitlines()) == 1
+    assert all(each.totals.agree for each in figures.blocks)
+    received = sum(each.totals.received for each in figures.blocks if each.block.lane == 1)
+    assert counted - received == QUICK.max_new_tokens  # the warm-up, which no block contains
+    assert {each.acceptance.tau for each in figures.blocks if each.block.lane == 1} == {3.0}
+    # It is stored, and a file of it is read back without loss; prompts are in neither.
+    text = sweep_to_json(job.sweep)
+    assert "secret" not in text
+    assert sweep_from_json(text, "it") == job.sweep == load_sweep(job.sweep.id)
 
 
 @pytest.mark.thorough
-def test_tokens_of_other_clients_are_named() -> None:
-    fast = ScriptedEngine(step=lambda _: 0.01, per_step=3, fault="strangers")
-    with engines(fast) as (first, second):
-        job = carried_out(order_of(first, second, levels=(1.0,)))
-    assert "other clients" in words(job.sweep)
+def test_a_sweep_finds_the_known_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long steps, because this process is client and engine at once."""
+    monkeypatch.setattr(f"{__name__}.STEP", 0.05)
+    settings = replace(QUICK, levels=(1, 4, 8), seconds=2.5, ramp=0.5, max_new_tokens=15)
+    with engines(settings) as (order, _):
+        job = carried_out(smallest(order, monkeypatch, units=2))
+    for each in load_figures(job.sweep).of_lane(1):
+        assert each.speedup is not None
+        assert each.speedup.value == pytest.approx(2 / (1 + each.level / 4), rel=0.15)
 
 
-def test_a_restart_during_a_block_spoils_only_that_block() -> None:
-    fast = ScriptedEngine(
-        step=lambda _: 0.01, per_step=3, fault="restarts", failing=lambda number: number == 3
-    )
-    with engines(fast) as (first, second):
-        job = carried_out(order_of(first, second, levels=(1.0,)))
-    assert job.error is None
-    found = load_figures(job.sweep)
-    assert [each.block.restarted for each in found.blocks].count(True) <= 1
-    assert all(each.problem for each in found.blocks if each.block.restarted)
-
-
-def test_stop_ends_within_a_second_and_keeps_the_blocks() -> None:
-    fast = ScriptedEngine(step=lambda _: 0.05, per_step=3)
-    with engines(fast) as (first, second):
-        job = LoadJob(order_of(first, second, levels=(2.0,), max_new_tokens=2000))
+def test_a_stop_keeps_the_finished_blocks() -> None:
+    with engines(replace(QUICK, seconds=2.0)) as (order, _):
+        job = LoadJob(order)
         thread = Thread(target=job.carry_out)
         thread.start()
-        until = time.monotonic() + 20
-        while job.now is None or job.now.in_flight < 2:
-            assert time.monotonic() < until
+        while len(job.sweep.blocks) < 1 or job.now is None:
             time.sleep(0.01)
         began = time.monotonic()
         job.stop()
-        thread.join(20)
-        assert time.monotonic() - began < 2.0  # twice the bound
+        thread.join(10)
+        assert time.monotonic() - began < 3
     assert job.state == "stopped"
-    assert job.error is None
+    assert job.sweep.blocks
+    assert not job.sweep.complete
 
 
-def test_an_open_loop_counts_latency_from_the_scheduled_send() -> None:
-    slow = ScriptedEngine(step=lambda _: 0.05, per_step=3)
-    with engines(slow) as (first, second):
-        settings = {"mode": "open", "levels": (20.0,), "most_in_flight": 2, "max_new_tokens": 12}
-        job = carried_out(order_of(first, second, **settings))
-    assert slow.most <= 2
-    speculative = [each for each in job.sweep.blocks if each.lane == 1]
-    assert sum(each.unsent for each in speculative) > 0
-    for block in speculative:
-        gaps = [each.scheduled for each in block.requests]
-        assert gaps == sorted(gaps)
-        assert all(each.sent >= each.scheduled for each in block.requests)
+def test_an_engine_that_answers_nothing_ends_the_sweep_with_one_line() -> None:
+    with engines(fault="429") as (order, _):
+        job = carried_out(order)
+    assert job.state == "failed"
+    assert job.error is not None
+    assert "429" in job.error.culprit
+    assert [each.lane for each in job.sweep.blocks] == [0, 1]  # kept
+
+
+def test_a_block_during_which_the_engine_restarts_is_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with engines(replace(QUICK, levels=(2,)), "restarts") as (order, fast):
+        fast.generated, fast.failing = 1000, lambda number: number == 1  # after the warm-up
+        job = carried_out(smallest(order, monkeypatch))
+    assert [each.restarted for each in job.sweep.blocks] == [False, True, False, False]
+    figures = load_figures(job.sweep)
+    assert [bool(each.problem) for each in figures.blocks][1]
+
+
+def test_the_ceiling_ends_a_sweep() -> None:
+    with engines(replace(QUICK, most_requests=12)) as (order, _):
+        job = carried_out(order)
+    warm_ups = 2
+    assert sum(len(each.requests) for each in job.sweep.blocks) == 12 - warm_ups
+    assert (job.state, job.sweep.complete) == ("done", False)
+    assert any("after 12 requests" in each for each in job.sweep.notices)
+
+
+def test_keys_and_prompts_are_in_no_log_and_no_record(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("SPECVIZ_SERVER_KEY", "SPECVIZ_BASELINE_KEY"):
+        monkeypatch.setenv(name, KEY)
+        monkeypatch.setenv(f"{name}_FOR", "127.0.0.1")
+    with engines(replace(QUICK, levels=(2,)), "quotes", every=2) as (order, _):
+        job = carried_out(smallest(order, monkeypatch))
+    assert any(request.failed for each in job.sweep.blocks for request in each.requests)
+    printed = capfd.readouterr()
+    written = sweep_to_json(job.sweep) + printed.out + printed.err + caplog.text
+    assert "secret" not in written
+    assert KEY not in written
+
+
+# Fresh starts
+
+
+def lane_at(address: str) -> LoadLane:
+    return LoadLane(kind="speculative", info=info_at(address))
+
+
+def test_a_restart_passes_gamma_and_waits_until_the_engine_answers(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    code = f"import sys, pathlib; pathlib.Path({str(made)!r}).write_text(sys.argv[1])"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} {{gamma}}"
+    with running(ScriptedEngine(step=lambda _: STEP, per_step=3)) as server:
+        starter = EngineStarter(allow_remote=False, within=30)
+        info = starter.restart(command, lane_at(server.address), 5)
+    assert made.read_text() == "5"
+    assert info.model == "tiny"
+
+
+def test_a_restart_command_that_fails_is_an_error_with_its_last_line() -> None:
+    with running(ScriptedEngine(step=lambda _: STEP)) as server:
+        command = "sh -c 'echo no such engine >&2; exit 3'"
+        with pytest.raises(ServerError, match="exit code 3: no such engine"):
+            EngineStarter(allow_remote=False).restart(command, lane_at(server.address), None)
+
+
+def test_an_engine_that_does_not_come_back_is_an_error() -> None:
+    with running(ScriptedEngine(step=lambda _: STEP)) as server:
+        lane = lane_at(server.address)
+    with pytest.raises(ServerError, match="cannot be reached"):
+        EngineStarter(allow_remote=False, within=0.5).wait_for(lane)
+
+
+def test_a_command_that_restarts_nothing_is_an_error() -> None:
+    served = ScriptedEngine(step=lambda _: STEP, generated=7)
+    with running(served) as server, pytest.raises(ServerError, match="was not restarted"):
+        EngineStarter(allow_remote=False).restart("true", lane_at(server.address), None)
+
+
+def test_words_of_a_command() -> None:
+    assert words_of("run --k {gamma} 'a b'", 4) == ["run", "--k", "4", "a b"]
+    with pytest.raises(ConfigError):
+        words_of("run 'a", None)
+
+
+# Planning
+
+
+ALONE = info_at("http://127.0.0.1:2", speculates=False)
+
+
+def order_of(settings: LoadSettings = QUICK, *, alone: ServerInfo | None = ALONE) -> LoadOrder:
+    servers = (info_at("http://127.0.0.1:1"),)
+    return LoadOrder(servers=servers, alone=alone, items=ITEMS, settings=settings)
+
+
+def test_without_an_address_of_its_own_the_target_alone_is_started_with_gamma_0() -> None:
+    order = replace(order_of(alone=None), restart_command="run {gamma}", gammas=(2, 4), starts=2)
+    lanes = lanes_of(order)
+    assert [(each.kind, each.gamma) for each in lanes] == [
+        ("alone", 0), ("speculative", 2), ("speculative", 4),
+    ]  # fmt: skip
+    stages = [*stages_of(order, lanes, 0), *stages_of(order, lanes, 1)]
+    assert [each.gamma for each in stages] == [0, 2, 4, 4, 2, 0]
+
+
+def test_lanes_of_one_start_are_loaded_in_turn_and_levels_up_and_down() -> None:
+    order = order_of()
+    (stage,) = stages_of(order, lanes_of(order))
+    assert unit_of(stage) == (0, 1, 1, 0)
+    assert (levels_of(QUICK, 0), levels_of(QUICK, 1)) == ((1, 4), (4, 1))
+
+
+def test_a_budget_that_is_too_short_says_what_is_needed() -> None:
+    order = order_of(replace(QUICK, seconds=10, ramp=2, budget=60))
+    with pytest.raises(ConfigError) as caught:
+        check_budget(order)
+    # 3 units of 2 levels with 4 blocks of 14 s, and a second for their last answers.
+    assert "360 s" in caught.value.remedy
+
+
+def test_a_noisy_pilot_gets_more_units_as_far_as_the_budget_allows() -> None:
+    order = order_of(replace(QUICK, budget=1000))
+    quiet, noisy = [[0.30, 0.31, 0.30]], [[0.1, 0.5, 0.3]]
+    assert units_planned(order, quiet, 10.0, 0.0) == 3
+    assert units_planned(order, noisy, 10.0, 0.0) == 12
+    assert units_planned(order, noisy, 200.0, 0.0) == 5
+    assert units_planned(order, noisy, 900.0, 0.0) == 3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(QUICK, levels=()),
+        replace(QUICK, levels=(1, 1)),
+        replace(QUICK, levels=(1.5,)),
+        replace(QUICK, levels=(float("nan"),)),
+        replace(QUICK, levels=(1000,)),
+        replace(QUICK, seconds=0.0),
+        replace(QUICK, most_requests=0),
+        replace(QUICK, most_in_flight=10_000),
+    ],
+)
+def test_settings_outside_their_limits_are_refused(settings: LoadSettings) -> None:
+    with pytest.raises(ConfigError):
+        check_settings(settings)
+
+
+def test_a_sweep_of_another_version_is_refused() -> None:
+    sweep = LoadSweep(id="x", created="", lanes=(), settings=QUICK)
+    with pytest.raises(TraceError, match="version 99"):
+        sweep_from_json(sweep_to_json(sweep).replace('"schema":1', '"schema":99'), "it")

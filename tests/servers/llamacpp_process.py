@@ -1,7 +1,7 @@
 """Run llama.cpp's server from its wheel.
 
-Arguments: chat template (or nothing), port, target and, to speculate, draft, γ and method. It runs
-in the environment of that wheel and imports nothing of this project.
+Arguments: chat template (or nothing), port, number of slots, target and, to speculate, draft, γ and
+method. It runs in the environment of that wheel and imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _METHODS = {
 def main(
     template: str,
     port: str,
+    slots: str,
     target: str,
     draft: str | None = None,
     gamma: str = "0",
@@ -31,7 +32,7 @@ def main(
     params.hostnames, params.port = ["127.0.0.1"], int(port)
     if template:
         params.chat_template, params.use_jinja = template, True
-    params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024, 1, 0
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024 * int(slots), int(slots), 0
     params.fit_params, params.cache_ram_mib = False, 0
     params.endpoint_metrics, params.endpoint_slots = True, True
     whole = library.ggml_type.GGML_TYPE_F32

@@ -105,8 +105,12 @@ def llamacpp(
     chat: bool = False,
     drafting: Drafting | None = None,
     model: Path | None = None,
+    at_once: int = 1,
 ) -> Iterator[str]:
-    """Start llama.cpp's server with the embedded pair, or with the GGUF file ``model`` alone."""
+    """Start llama.cpp's server with the embedded pair, or with the GGUF file ``model`` alone.
+
+    It decodes at most ``at_once`` requests at the same time.
+    """
     port = free_port()
     with TemporaryDirectory(prefix="specviz-") as folder:
         target, draft = model or Path(folder, "target.gguf"), Path(folder, "draft.gguf")
@@ -114,7 +118,8 @@ def llamacpp(
             write_pair(target, draft)
         used = drafting or Drafting(method="draft-simple", place=draft)
         template = CHAT_TEMPLATE if chat else ""
-        words = [str(python_of("llamacpp")), str(_LLAMACPP), template, str(port), str(target)]
+        words = [str(python_of("llamacpp")), str(_LLAMACPP), template, str(port)]
+        words += [str(at_once), str(target)]
         words += [str(used.place), str(gamma), used.method] if speculative else []
         with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
             yield address

@@ -19,7 +19,7 @@ from specviz.ui.widgets.symbols import show_sentence
 
 FOLDER = ASSETS / "docs"
 CHAPTERS = (
-    "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "runs",
+    "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "load", "runs",
     "theory", "quality",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
     "embedded_pair", "sharing", "contributing",
