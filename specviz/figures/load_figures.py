@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
-from typing import Literal
 
 from specviz.figures.load_blocks import (
     Acceptance,
@@ -26,27 +26,11 @@ from specviz.figures.load_blocks import (
     ttft_of,
 )
 from specviz.figures.load_break_even import BreakEven, Curves, break_even
-from specviz.figures.paired import PromptRepeat, Ratio, mean_of, ratio_of
+from specviz.figures.paired import PromptRepeat, Ratio, ratio_of
 from specviz.record.load_run import LoadLane, LoadSweep
 from specviz.values import Value
 
-CoveredBy = Literal["units", "starts"]
 Logs = Mapping[PromptRepeat, float]  # by repetition and unit
-
-
-class LoadSpeedup(Value):
-    """A speedup; ``low`` and ``high`` are None with a single unit or start."""
-
-    value: float
-    low: float | None
-    high: float | None
-    over: CoveredBy
-    count: int
-
-    @property
-    def differs(self) -> bool:
-        """Whether the interval excludes 1."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
 class LevelFigures(Value):
@@ -74,7 +58,7 @@ class LevelFigures(Value):
     mean_in_flight: float | None
     most_in_flight: int
     totals: Totals
-    speedup: LoadSpeedup | None
+    speedup: Ratio | None
     round_cost: float | None
 
 
@@ -86,7 +70,7 @@ class LaneFigures(Value):
 
     lane: int
     break_even: BreakEven | None
-    acceptance_change: LoadSpeedup | None
+    acceptance_change: Ratio | None
 
 
 class LoadFigures(Value):
@@ -188,7 +172,7 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
         )
     ]
     acceptance = pooled([each.acceptance for each in usable])
-    speedup = speedup_of(logs)
+    speedup = ratio_over_units(logs)
     tau = acceptance.tau
     return LevelFigures(
         lane=first.lane,
@@ -213,18 +197,10 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
     )
 
 
-def speedup_of(logs: Logs) -> LoadSpeedup | None:
-    """Return the speedup of these log-ratios by repetition and unit; None without any."""
-    return _as_speedup(ratio_of(logs))
-
-
-def _as_speedup(found: Ratio | None) -> LoadSpeedup | None:
-    if found is None:
-        return None
-    over: CoveredBy = "units" if found.over == "seeds" else "starts"
-    return LoadSpeedup(
-        value=found.value, low=found.low, high=found.high, over=over, count=found.count
-    )
+def ratio_over_units(logs: Logs) -> Ratio | None:
+    """Return the mean ratio of these log-ratios by repetition and unit; None without any."""
+    found = ratio_of(logs)
+    return found and replace(found, over="units" if found.over == "seeds" else "starts")
 
 
 def _break_even(logs: Mapping[tuple[int, float], Logs], lane: int) -> BreakEven | None:
@@ -256,7 +232,7 @@ def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
     return Curves(levels=tuple(own), rows=tuple(tuple(row) for row in rows))
 
 
-def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> LoadSpeedup | None:
+def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | None:
     """Return how τ changes from the lowest to the highest level; None without counters."""
     by_key: dict[PromptRepeat, dict[float, list[Acceptance]]] = {}
     for each in blocks:
@@ -268,10 +244,7 @@ def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> LoadSpeedup
         taus = {level: tau for level, own in levels.items() if (tau := pooled(own).tau)}
         if len(taus) > 1:
             changes[key] = _change_along_line(taus)
-    found = mean_of(changes)
-    if found is None:
-        return None
-    return _as_speedup(ratio_of(changes))
+    return ratio_over_units(changes)
 
 
 def _change_along_line(taus: Mapping[float, float]) -> float:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from specviz.figures.load_advice import VLLM_SETTING, advice, advice_words, vllm_schedule
 from specviz.figures.load_blocks import Totals
 from specviz.figures.load_break_even import BreakEven
-from specviz.figures.load_figures import LevelFigures, LoadFigures, LoadSpeedup, curves_of
+from specviz.figures.load_figures import LevelFigures, LoadFigures, curves_of
+from specviz.figures.paired import Ratio
 from specviz.record.load_run import LEVEL_UNITS, LoadMode, LoadSweep
 from specviz.record.numbers import (
     MILLISECONDS,
@@ -86,7 +87,7 @@ def _speedup_at(level: LevelFigures, mode: LoadMode) -> str:
     return f"{shown} at {level_words(level.level, mode)}"
 
 
-def _covers(speedup: LoadSpeedup | None) -> str:
+def _covers(speedup: Ratio | None) -> str:
     if speedup is None or speedup.low is None:
         return ", measured once, so there is no interval"
     if speedup.over == "starts":
@@ -142,7 +143,7 @@ def _causes(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
 def _lane_causes(
     levels: Sequence[LevelFigures],
     others: Sequence[LevelFigures | None],
-    change: LoadSpeedup | None,
+    change: Ratio | None,
     mode: LoadMode,
 ) -> Iterator[str]:
     first, last = levels[0], levels[-1]
@@ -168,12 +169,12 @@ def _lane_causes(
         yield from _state_causes(last, others[-1], high)
 
 
-def _falls(change: LoadSpeedup) -> bool:
+def _falls(change: Ratio) -> bool:
     return change.value < _FALLEN and (change.high is None or change.high < 1)
 
 
 def _acceptance_words(
-    first: LevelFigures, last: LevelFigures, change: LoadSpeedup, low: str, high: str
+    first: LevelFigures, last: LevelFigures, change: Ratio, low: str, high: str
 ) -> str:
     taus = (
         f"{TOKENS.shown(first.acceptance.tau)} tokens per round at {low}, "

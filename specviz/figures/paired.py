@@ -23,7 +23,8 @@ from typing import Literal
 from specviz.theory.student import t_quantile
 from specviz.values import Value
 
-Over = Literal["seeds", "prompts", "timing"]
+# "units" are A B B A units of a load sweep, "starts" fresh starts of an engine.
+Over = Literal["seeds", "prompts", "timing", "units", "starts"]
 # Index of the prompt, repeat and, if there are several, kind of machine.
 PromptRepeat = tuple[int, int] | tuple[int, int, object]
 Values = Mapping[PromptRepeat, float]
@@ -42,8 +43,9 @@ class Spread(Value):
 class Ratio(Value):
     """A ratio or a mean with its interval.
 
-    The interval comes from ``count`` seeds or prompts, or from the ``count`` timed slices of a
-    single run. ``low`` and ``high`` are None if there are too few values for an interval.
+    The interval comes from ``count`` seeds, prompts, units or starts, or from the ``count`` timed
+    slices of a single run. ``low`` and ``high`` are None if there are too few values for an
+    interval.
     """
 
     value: float

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from statistics import fmean
 
 from specviz.figures.load_blocks import BlockFigures, pooled
-from specviz.figures.load_figures import LoadFigures, LoadSpeedup, speculative_lanes
+from specviz.figures.load_figures import LoadFigures, speculative_lanes
 from specviz.figures.load_rows import lane_names
 from specviz.figures.load_words import LoadWords, level_words
-from specviz.figures.paired import PromptRepeat, mean_of
+from specviz.figures.paired import PromptRepeat, Ratio, mean_of
 from specviz.load.foreign import ForeignLoad
 from specviz.record.load_run import LoadMode, LoadSweep
 from specviz.ui.servers.load.charts import (
@@ -136,7 +136,7 @@ def _colour(sweep: LoadSweep, place: int) -> str:
     return LANE_COLOURS[number % len(LANE_COLOURS)]
 
 
-def _end_of(speedup: LoadSpeedup) -> End:
+def _end_of(speedup: Ratio) -> End:
     return End(value=speedup.value, low=speedup.low, high=speedup.high)
 
 
