@@ -18,7 +18,7 @@ from random import Random
 from threading import Event, Lock, Thread
 
 from specviz.errors import ServerError
-from specviz.load.live import RECENT, UserNow, UserState
+from specviz.load.live import RECENT, UserState
 from specviz.load.prompts import PromptDealer
 from specviz.load.requests import STOPPED, Due, carried_out
 from specviz.measure.stoppable import StoppableWork
@@ -40,14 +40,6 @@ class _User:
     def __init__(self, number: int) -> None:
         self.number = number
         self.state: UserState = "idle"
-        self.tokens = self.answers = self.failures = 0
-
-    @property
-    def now(self) -> UserNow:
-        return UserNow(
-            user=self.number, state=self.state, tokens=self.tokens, answers=self.answers,
-            failures=self.failures,
-        )  # fmt: skip
 
 
 class LoadGenerator(StoppableWork):
@@ -81,7 +73,6 @@ class LoadGenerator(StoppableWork):
         self._answers = dict[int, Answer]()  # in flight, by the number of the request
         self._recent = deque[tuple[float, int]]()  # arrivals and their tokens
         self._users = list[_User]()
-        self._most = 0
         self._began = time.perf_counter()
 
     @property
@@ -96,14 +87,6 @@ class LoadGenerator(StoppableWork):
     @property
     def in_flight(self) -> int:
         return len(self._answers)
-
-    @property
-    def most_in_flight(self) -> int:
-        return self._most
-
-    @property
-    def ended(self) -> int:
-        return len(self._requests)
 
     @property
     def sent(self) -> int:
@@ -124,8 +107,8 @@ class LoadGenerator(StoppableWork):
         return tokens / min(max(now, 0.1), RECENT)
 
     @property
-    def users(self) -> tuple[UserNow, ...]:
-        return tuple(each.now for each in tuple(self._users))
+    def users(self) -> tuple[UserState, ...]:
+        return tuple(each.state for each in tuple(self._users))
 
     def stop(self) -> None:
         """End all requests at once."""
@@ -242,20 +225,18 @@ class LoadGenerator(StoppableWork):
         return Due(number=number, user=user, item=item, prompt=prompt, scheduled=at)
 
     def _send(self, user: _User, due: Due) -> LoadRequest:
-        user.state, user.tokens = "prefill", 0
+        user.state = "prefill"
 
         def begin(answer: Answer) -> None:
             with self._lock:
                 self._answers[due.number] = answer
-                self._most = max(self._most, len(self._answers))
             if self._stopped:
                 answer.stop()
 
         def take(each: ServerRound) -> None:
-            tokens = each.num_tokens or 1
-            user.state, user.tokens = "decoding", user.tokens + tokens
+            user.state = "decoding"
             with self._lock:
-                self._recent.append((self.elapsed, tokens))
+                self._recent.append((self.elapsed, each.num_tokens or 1))
 
         request = carried_out(
             due, lambda: self._ask(due.prompt, due.number), begin=self._began, on_begin=begin,
@@ -265,8 +246,6 @@ class LoadGenerator(StoppableWork):
             self._answers.pop(due.number, None)
             if request.failure != STOPPED:
                 self._requests.append(request)
-        user.answers += not request.failed
-        user.failures += request.failed
         return request
 
     def _read_gauges(self) -> None:

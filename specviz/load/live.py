@@ -7,23 +7,11 @@ from typing import Literal
 from specviz.record.load_run import LoadLane
 from specviz.values import Value
 
+# The state of a user, or of a place for requests of an open loop. *prefill*: the request was sent,
+# and nothing has arrived. *pausing*: a request failed, and the user waits before the next one.
 UserState = Literal["idle", "prefill", "decoding", "pausing"]
 RECENT = 3.0  # seconds over which ``LoadNow.tokens_per_second`` is an average
 MOST_USERS = 64  # shown one by one
-
-
-class UserNow(Value):
-    """One user, or one request in flight of an open loop.
-
-    ``prefill``: the request was sent, and nothing has arrived. ``pausing``: a request failed, and
-    the user waits before the next one. ``tokens`` are those of the current answer so far.
-    """
-
-    user: int
-    state: UserState
-    tokens: int = 0
-    answers: int = 0  # finished in this block
-    failures: int = 0
 
 
 class LoadNow(Value):
@@ -33,12 +21,9 @@ class LoadNow(Value):
     level: float
     block: int  # from 1
     blocks: int  # planned
-    start: int
     elapsed: float
     seconds: float
     in_flight: int
-    most_in_flight: int
     tokens_per_second: float
-    requests: int  # ended
     failures: int
-    users: tuple[UserNow, ...] = ()
+    users: tuple[UserState, ...] = ()

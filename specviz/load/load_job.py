@@ -105,13 +105,10 @@ class LoadJob(Job):
             level=level,
             block=min(done + 1, planned),
             blocks=planned,
-            start=self._start,
             elapsed=generator.elapsed,
             seconds=generator.seconds,
             in_flight=generator.in_flight,
-            most_in_flight=generator.most_in_flight,
             tokens_per_second=generator.tokens_per_second,
-            requests=generator.ended,
             failures=generator.failures,
             users=generator.users,
         )
@@ -234,7 +231,7 @@ class LoadJob(Job):
             replace(
                 block, lane=lane, start=self._start, repetition=repetition, unit=unit,
                 before=before, after=after,
-                restarted=_restarted(before, after, block.gauges),
+                restarted=was_restarted(before, after, block.gauges),
             )
         )  # fmt: skip
 
@@ -332,7 +329,7 @@ class LoadJob(Job):
             save_sweep(self._sweep)
 
 
-def _restarted(
+def was_restarted(
     before: Counters | None, after: Counters | None, gauges: Sequence[EngineGauges]
 ) -> bool:
     """Return whether a counter fell, at the end or in between."""

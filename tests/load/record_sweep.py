@@ -13,8 +13,6 @@ from specviz.load.load_job import LoadJob, LoadOrder
 from specviz.load.stored import sweep_to_json
 from specviz.record.load_run import LoadBlock, LoadRequest, LoadSettings, LoadSweep
 from specviz.record.prompts import PRESETS, preset_suite
-from specviz.record.server_run import ServerSettings
-from specviz.servers.asking import ask
 from specviz.servers.finding import find_server
 from specviz.ui.servers.load.section import RECORDED
 from tests.servers import real_engines
@@ -37,9 +35,6 @@ def record_sweep() -> None:
 def swept(address: str, alone: str) -> LoadSweep:
     servers = find_server(address), find_server(alone)
     items = preset_suite()
-    for each in servers:  # the first answer waits for compilation
-        for _ in ask(each, items[0].prompt, ServerSettings(max_new_tokens=64)):
-            pass
     settings = LoadSettings(
         levels=tuple(map(float, LEVELS)), seconds=4.0, ramp=1.5, budget=900.0, max_new_tokens=64,
         suite=PRESETS, prompts=len(items),

@@ -127,7 +127,7 @@ def test_a_stop_ends_all_requests_at_once() -> None:
 
         thread = Thread(target=run)
         thread.start()
-        while [each.state for each in load.users] != ["decoding"] * 3:
+        while load.users != ("decoding",) * 3:
             time.sleep(0.01)
         began = time.monotonic()
         load.stop()

@@ -15,14 +15,14 @@ import pytest
 
 from specviz.errors import ConfigError, ServerError, TraceError
 from specviz.figures.load_figures import load_figures
-from specviz.load.load_job import LoadJob, LoadOrder
+from specviz.load.load_job import LoadJob, LoadOrder, was_restarted
 from specviz.load.order import check_settings, lanes_of, levels_of, stages_of, unit_of
 from specviz.load.planning import check_budget, units_planned
 from specviz.load.restarting import EngineStarter, words_of
 from specviz.load.stored import load_sweep, sweep_from_json, sweep_to_json
-from specviz.record.load_run import LoadLane, LoadSettings, LoadSweep
+from specviz.record.load_run import EngineGauges, LoadLane, LoadSettings, LoadSweep
 from specviz.record.prompts import SuiteItem
-from specviz.record.server_run import ServerInfo
+from specviz.record.server_run import Counters, ServerInfo
 from tests.load.scripted_engine import Fault, ScriptedEngine, info_at, running
 from tests.servers.hostile_engines import KEY
 
@@ -141,6 +141,18 @@ def test_a_block_during_which_the_engine_restarts_is_marked(
     assert [each.restarted for each in job.sweep.blocks] == [False, True, False, False]
     figures = load_figures(job.sweep)
     assert [bool(each.problem) for each in figures.blocks][1]
+
+
+@pytest.mark.parametrize(
+    ("read", "last", "restarted"),
+    [((10, 20, 30), 40, False), ((10, 3, 90), 99, True), ((10, 20), 5, True), ((), 40, False)],
+)
+def test_a_restart_is_found_even_if_the_counters_have_grown_past_their_old_values(
+    read: tuple[int, ...], last: int, restarted: bool
+) -> None:
+    gauges = [EngineGauges(at=at, prompt_tokens=each) for at, each in enumerate(read)]
+    before, after = Counters(at=0, generated=10), Counters(at=9, generated=last)
+    assert was_restarted(before, after, gauges) is restarted
 
 
 def test_the_ceiling_ends_a_sweep() -> None:

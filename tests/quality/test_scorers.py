@@ -60,7 +60,7 @@ def test_the_likelihood_is_the_mean_over_the_texts_own_tokens(
 
 
 def test_a_prompt_in_the_cache_changes_no_score(pair: Pair, texts: tuple[AnswerText, ...]) -> None:
-    other = replace(texts[1], prompt_ids=texts[1].prompt_ids[:-1])
+    other = replace(texts[1], prompt_ids=texts[1].prompt_ids[::-1])
     mixed = (texts[0], other, texts[1], texts[2], texts[0])
     alone = [
         score for each in mixed for score in LikelihoodStudy(texts=(each,), own=True).find(pair)

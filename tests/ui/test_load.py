@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.figures.load_figures import load_figures
 from specviz.figures.load_rows import count_rows
 from specviz.figures.load_words import load_words
-from specviz.load.live import LoadNow, UserNow
+from specviz.load.live import LoadNow
 from specviz.load.load_job import LOAD_JOB, LoadJob
 from specviz.load.stored import save_sweep, sweep_to_json
 from specviz.record.load_run import LoadSweep
@@ -198,14 +198,10 @@ def test_further_addresses_are_lanes(engines: tuple[Served, Served]) -> None:
 
 
 def now_with(**changes: Any) -> LoadNow:
-    users = (
-        UserNow(user=0, state="decoding"), UserNow(user=1, state="prefill"),
-        UserNow(user=2, state="decoding"), UserNow(user=3, state="pausing"),
-    )  # fmt: skip
     seen = LoadNow(
-        lane=lanes_with([4])[1], level=4, block=3, blocks=48, start=0, elapsed=4.0, seconds=10.0,
-        in_flight=3, most_in_flight=4, tokens_per_second=1284.4, requests=9, failures=0,
-        users=users,
+        lane=lanes_with([4])[1], level=4, block=3, blocks=48, elapsed=4.0, seconds=10.0,
+        in_flight=3, tokens_per_second=1284.4, failures=0,
+        users=("decoding", "prefill", "decoding", "pausing"),
     )  # fmt: skip
     return replace(seen, **changes)
 

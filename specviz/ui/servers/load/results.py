@@ -31,7 +31,7 @@ _LATENCY_NOTE = (
     "Bars are 95 % intervals over the A B B A units."
 )
 _SPEEDUP_NOTE = (
-    "Above 1, speculation is faster. Bars are 95 % intervals; the shade is the break-even's."
+    "Above 1, speculation is faster. Bars are 95 % intervals; the shade is that of the break-even."
 )
 _ACCEPTANCE_NOTE = (
     "From the engine's counters. A flat line means that acceptance does not explain a loss."

@@ -13,6 +13,7 @@ from specviz.load.load_job import LOAD_JOB, LoadJob
 from specviz.load.order import LoadOrder
 from specviz.load.stored import sweep_from_json
 from specviz.record.load_run import LoadSweep
+from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.servers.controls import Choices
 from specviz.ui.servers.load.controls import LoadChoices, choose_load, show_plan
 from specviz.ui.servers.load.results import show_foreign, show_results
@@ -41,7 +42,7 @@ _ABOUT = "A serving engine with the embedded pair, at several numbers of users."
 
 
 def show_load(choices: Choices) -> None:
-    st.caption(_LEAD)
+    st.caption(f"{_LEAD} {chapter_link('load')}")
     going = _is_going()
     # With another key, Streamlit draws a new box, which is folded while a sweep runs.
     with st.expander("Settings", key=f"load_settings_{going}", expanded=not going):

@@ -36,7 +36,7 @@ def wall_data(now: LoadNow | None, mode: LoadMode) -> dict[str, Any]:
         "left": f"{left:.0f} s",
         "failures": f"{now.failures:,}",
     }
-    states: list[UserState] = [each.state for each in now.users[:MOST_USERS]]
+    states = now.users[:MOST_USERS]
     return {
         "lane": now.lane.label,
         "level": level_words(now.level, mode),
@@ -46,7 +46,7 @@ def wall_data(now: LoadNow | None, mode: LoadMode) -> dict[str, Any]:
             _figure(name, label, shown[name], alert=name == "failures" and now.failures > 0)
             for name, label in _LABELS.items()
         ],
-        "users": states,
+        "users": list(states),
         "counts": _counts(states),
     }
 
