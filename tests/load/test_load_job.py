@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import shlex
 import sys
 import time
@@ -164,10 +166,22 @@ def test_the_ceiling_ends_a_sweep() -> None:
     assert any("after 12 requests" in each for each in job.sweep.notices)
 
 
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """What any logger of this process writes, down to the debug level."""
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield text
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
 def test_keys_and_prompts_are_in_no_log_and_no_record(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], logged: io.StringIO
 ) -> None:
     for name in ("SPECVIZ_SERVER_KEY", "SPECVIZ_BASELINE_KEY"):
         monkeypatch.setenv(name, KEY)
@@ -176,7 +190,7 @@ def test_keys_and_prompts_are_in_no_log_and_no_record(
         job = carried_out(smallest(order, monkeypatch))
     assert any(request.failed for each in job.sweep.blocks for request in each.requests)
     printed = capfd.readouterr()
-    written = sweep_to_json(job.sweep) + printed.out + printed.err + caplog.text
+    written = sweep_to_json(job.sweep) + printed.out + printed.err + logged.getvalue()
     assert "secret" not in written
     assert KEY not in written
 
