@@ -101,7 +101,9 @@ def test_a_sweep_runs_a_b_b_a_and_its_totals_agree(monkeypatch: pytest.MonkeyPat
 def test_a_sweep_finds_the_known_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long steps, because this process is client and engine at once."""
     monkeypatch.setattr(f"{__name__}.STEP", 0.05)
-    settings = replace(QUICK, levels=(1, 4, 8), seconds=2.5, ramp=0.5, max_new_tokens=15)
+    settings = replace(
+        QUICK, levels=(1, 4, 8), seconds=2.5, ramp=0.5, max_new_tokens=15, budget=200.0
+    )
     with engines(settings) as (order, _):
         job = carried_out(smallest(order, monkeypatch, units=2))
     for each in load_figures(job.sweep).of_lane(1):
