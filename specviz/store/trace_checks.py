@@ -1,4 +1,4 @@
-"""Checks of a trace beyond its types: lengths, ranges and order."""
+"""Checks of stored traces and load sweeps beyond their types: lengths, ranges and order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from specviz.record.bodies import BodyInfo
 from specviz.record.forks import MAX_FORKS, Fork
 from specviz.record.limits import MAX_DRAFTED, MAX_GAMMA
+from specviz.record.load_run import EngineGauges, LoadBlock, LoadRequest, LoadSettings, LoadSweep
 from specviz.record.run_config import RunConfig
 from specviz.record.server_run import (
+    Counters,
     ServerBlock,
     ServerInfo,
     ServerRound,
@@ -36,6 +38,7 @@ from specviz.record.trace import (
 )
 
 MAX_PIECE = 100_000  # tokens in one chunk of another engine
+MAX_LEVELS = 100  # levels, or lanes, of a load sweep
 _HEX = re.compile("([0-9a-f]{2})+")
 _ROUNDING = 1e-5  # rounding in float32 may lift a probability just above 1, and its log above 0
 
@@ -90,11 +93,44 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
         "prompt_tokens": _NOT_NEGATIVE,
         "seconds": _NOT_NEGATIVE,
     },
-}
+    LoadSettings: {
+        "levels": {**_POSITIVE, "min_length": 1, "max_length": MAX_LEVELS},
+        **dict.fromkeys(
+            ("seconds", "budget", "max_new_tokens", "most_in_flight", "most_requests"), _POSITIVE
+        ),
+        "request_limit": _POSITIVE,
+        **dict.fromkeys(("ramp", "temperature", "top_k", "prompts"), _NOT_NEGATIVE),
+        "top_p": {"ge": 0, "le": 1},
+    },
+    LoadRequest: dict.fromkeys(
+        ("number", "user", "prompt", "scheduled", "sent", "ended", "arrivals", "chunk_tokens",
+         "tokens", "prompt_tokens"),
+        _NOT_NEGATIVE,
+    ),
+    EngineGauges: dict.fromkeys(
+        ("at", "kv_use", "running", "waiting", "preemptions", "prefix_hits", "prefix_queries",
+         "prompt_tokens"),
+        _NOT_NEGATIVE,
+    ),
+    Counters: dict.fromkeys(
+        ("drafts", "drafted", "accepted", "accepted_at", "generated"), _NOT_NEGATIVE
+    ),
+    LoadBlock: {
+        "level": _POSITIVE,
+        **dict.fromkeys(
+            ("lane", "start", "repetition", "unit", "begin", "seconds", "unsent", "client_cores"),
+            _NOT_NEGATIVE,
+        ),
+    },
+    LoadSweep: {
+        "lanes": {"min_length": 1, "max_length": MAX_LEVELS},
+        **dict.fromkeys(("starts", "planned_units", "shared_cores"), _NOT_NEGATIVE),
+    },
+}  # fmt: skip
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return what is wrong with a trace part as a whole, such as contradicting fields, or None.
+    """Return what is wrong with a value as a whole, such as contradicting fields, or None.
 
     The limits of each single field (``LIMITS``) are checked elsewhere.
     """
@@ -173,6 +209,25 @@ def _server_trace(made: ServerTrace) -> str | None:
     return None if ordered else "rounds out of order"
 
 
+def _load_request(made: LoadRequest) -> str | None:
+    if len(made.arrivals) != len(made.chunk_tokens):
+        return "chunks without arrivals"
+    times = (made.scheduled, made.sent, *made.arrivals, made.ended)
+    return None if list(times) == sorted(times) else "times out of order"
+
+
+def _load_block(made: LoadBlock) -> str | None:
+    return None if made.begin < made.end else "a window that ends before it begins"
+
+
+def _load_sweep(made: LoadSweep) -> str | None:
+    if any(each.lane >= len(made.lanes) for each in made.blocks):
+        return "a block of a lane that is missing"
+    if any(each.level not in made.settings.levels for each in made.blocks):
+        return "a block at a level that is missing"
+    return None
+
+
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Alternatives: _alternatives,
     RoundTimes: _times,
@@ -183,4 +238,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     ServerRound: _server_round,
     ServerTotals: _accepted,
     ServerTrace: _server_trace,
+    LoadRequest: _load_request,
+    LoadBlock: _load_block,
+    LoadSweep: _load_sweep,
 }

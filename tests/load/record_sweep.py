@@ -12,34 +12,39 @@ from dataclasses import replace
 from specviz.load.load_job import LoadJob, LoadOrder
 from specviz.load.stored import sweep_to_json
 from specviz.record.load_run import LoadBlock, LoadRequest, LoadSettings, LoadSweep
-from specviz.record.prompts import PRESETS, preset_suite
+from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES
 from specviz.servers.finding import find_server
 from specviz.ui.servers.load.section import RECORDED
 from tests.servers import real_engines
 
-LEVELS = (1, 2, 4, 8, 16)
+SETTINGS = LoadSettings(
+    levels=(1, 2, 4, 8, 16), seconds=4.0, ramp=1.5, budget=900.0, max_new_tokens=64
+)
 _DIGITS = 4  # of seconds: a tenth of a millisecond
 
 
 def record_sweep() -> None:
-    most = max(LEVELS)
+    most = round(max(SETTINGS.levels))
     with (
         real_engines.vllm(at_once=most) as address,
         real_engines.vllm(speculative=False, at_once=most) as alone,
     ):
-        sweep = swept(address, alone)
+        sweep = swept(address, alone, SETTINGS)
     text = sweep_to_json(replace(sweep, blocks=tuple(map(_rounded, sweep.blocks))))
     RECORDED.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def swept(address: str, alone: str) -> LoadSweep:
+def swept(address: str, alone: str, settings: LoadSettings) -> LoadSweep:
+    """Return a complete sweep over two engines; raises the error of a sweep that fails."""
     servers = find_server(address), find_server(alone)
-    items = preset_suite()
-    settings = LoadSettings(
-        levels=tuple(map(float, LEVELS)), seconds=4.0, ramp=1.5, budget=900.0, max_new_tokens=64,
-        suite=PRESETS, prompts=len(items),
-    )  # fmt: skip
-    order = LoadOrder(servers=servers[:1], alone=servers[1], items=items, settings=settings)
+    name = CHAT_PROMPTS if settings.chat else PRESETS
+    items = SHIPPED_SUITES[name]()
+    order = LoadOrder(
+        servers=servers[:1],
+        alone=servers[1],
+        items=items,
+        settings=replace(settings, suite=name, prompts=len(items)),
+    )
     job = LoadJob(order, keep=False)
     job.carry_out()
     if job.error is not None:

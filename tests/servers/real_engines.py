@@ -70,13 +70,16 @@ def vllm(
     speculative: bool = True,
     gamma: int = GAMMA,
     level: str = "detailed",
-    model: Literal["target", "draft"] = "target",
+    model: Path | Literal["target", "draft"] = "target",
     chat: bool = False,
     drafting: Drafting | None = None,
     more: Sequence[str] = (),
     at_once: int = 2,
 ) -> Iterator[str]:
-    """Start vLLM's server, which decodes at most ``at_once`` requests at the same time."""
+    """Start vLLM's server with one of the embedded models, or with the folder ``model``.
+
+    It decodes at most ``at_once`` requests at the same time.
+    """
     with TemporaryDirectory(prefix="specviz-") as temporary:
         folder = write_chat_pair(Path(temporary)) if chat else PAIR
         port = free_port()

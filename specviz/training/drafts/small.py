@@ -47,7 +47,7 @@ class SmallDraft(Draft):
         if self.model.config.tie_word_embeddings:
             del halves["lm_head.weight"]
         self.model.save_pretrained(folder, state_dict=halves)
-        _save_tokenizer(self._tokenizer, folder)
+        save_tokenizer(self._tokenizer, folder)
 
 
 @torch.no_grad()
@@ -97,8 +97,8 @@ def _take(product: Any, *layers: nn.Linear) -> None:
             layer.bias.copy_(part)
 
 
-def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Write the target's tokenizer beside the model."""
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write the target's tokenizer into a model's folder."""
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)
         return

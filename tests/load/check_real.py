@@ -1,0 +1,168 @@
+"""Load sweeps of real engines: ``python -m tests.load.check_real [--out FOLDER] NAME…``.
+
+``NAMES`` are vLLM and llama.cpp, which ``make engines`` installs: each with the embedded pair, and
+with SmolLM2-135M-Instruct and its EAGLE-3 head. Each sweep is made twice. The two must agree within
+their intervals at every number of users, and all tokens with the engines' counters. Prints figures;
+exits with 1 if one is wrong. The machine should be quiet: it takes 10 to 20 minutes per name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from specviz.engine import load_pair
+from specviz.figures.load_figures import LoadFigures, load_figures
+from specviz.figures.load_words import load_words
+from specviz.figures.paired import Ratio
+from specviz.load.stored import sweep_to_json
+from specviz.record.load_run import LoadSettings, LoadSweep
+from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file, pairs_folder
+from specviz.training.drafts.export import export
+from specviz.training.drafts.small import save_tokenizer
+from tests.load.record_sweep import swept
+from tests.servers import real_engines
+from tests.servers.check_real import Findings
+from tests.servers.real_engines import Drafting
+
+REPETITIONS = 2
+STORIES = LoadSettings(levels=(1, 2, 4, 8), seconds=3.0, ramp=1.0, budget=400.0, max_new_tokens=64)
+CHATS = LoadSettings(
+    levels=(1, 2, 4, 8), seconds=6.0, ramp=3.0, budget=700.0, max_new_tokens=48, chat=True
+)
+MOST = round(max(STORIES.levels))
+Addresses = AbstractContextManager[tuple[str, str]]
+
+
+@contextmanager
+def vllm() -> Iterator[tuple[str, str]]:
+    with (
+        real_engines.vllm(at_once=MOST) as address,
+        real_engines.vllm(speculative=False, at_once=MOST) as alone,
+    ):
+        yield address, alone
+
+
+@contextmanager
+def llamacpp() -> Iterator[tuple[str, str]]:
+    with (
+        real_engines.llamacpp(at_once=MOST) as address,
+        real_engines.llamacpp(speculative=False, at_once=MOST) as alone,
+    ):
+        yield address, alone
+
+
+@contextmanager
+def vllm_chat() -> Iterator[tuple[str, str]]:
+    with TemporaryDirectory(prefix="specviz-") as temporary:
+        target, out = Path(temporary, "target"), Path(temporary, "head")
+        write_chat_model(target)
+        head = export(_chat_head(), "speculators", out, target=str(target)).folder
+        drafting = Drafting(method="eagle3", place=head)
+        with (
+            real_engines.vllm(model=target, drafting=drafting, gamma=3, at_once=MOST) as address,
+            real_engines.vllm(model=target, speculative=False, at_once=MOST) as alone,
+        ):
+            yield address, alone
+
+
+@contextmanager
+def llamacpp_chat() -> Iterator[tuple[str, str]]:
+    model = chat_file()
+    assert model is not None, "make chat installs the chat model"
+    with TemporaryDirectory(prefix="specviz-") as temporary:
+        target = Path(temporary, "target")
+        write_chat_model(target)
+        (head,) = export(_chat_head(), "gguf", Path(temporary), target=str(target)).files
+        drafting = Drafting(method="draft-eagle3", place=head)
+        with (
+            real_engines.llamacpp(model=model, drafting=drafting, gamma=3, at_once=MOST) as address,
+            real_engines.llamacpp(model=model, speculative=False, at_once=MOST) as alone,
+        ):
+            yield address, alone
+
+
+NAMES: dict[str, tuple[Callable[[], Addresses], LoadSettings]] = {
+    "vllm": (vllm, STORIES),
+    "llamacpp": (llamacpp, STORIES),
+    "vllm-chat": (vllm_chat, CHATS),
+    "llamacpp-chat": (llamacpp_chat, CHATS),
+}
+
+
+def _chat_head() -> Path:
+    return pairs_folder() / CHAT_PAIR / CHAT_HEAD.removeprefix(f"{CHAT_PAIR}-")
+
+
+def write_chat_model(folder: Path) -> None:
+    """Write the chat model in float32 as transformers stores one, with its tokenizer."""
+    pair = load_pair(PairSpec(name=CHAT_PAIR, threads=1, dtype="float32", step="library"))
+    model: Any = pair.target  # of transformers, because of its step
+    model.save_pretrained(folder)
+    save_tokenizer(pair.tokenizer, folder)
+
+
+def main(names: list[str], out: Path | None) -> int:
+    findings = Findings()
+    for name in names:
+        if reason := real_engines.missing(name.partition("-")[0]):
+            print(reason)
+            continue
+        start, settings = NAMES[name]
+        found: list[LoadFigures] = []
+        for repetition in range(REPETITIONS):  # both servers are started anew
+            with start() as (address, alone):
+                sweep = swept(address, alone, settings)
+            found.append(load_figures(sweep))
+            print(f"{sweep.lanes[-1].info.title}, {name}, sweep {repetition + 1}", flush=True)
+            _report(sweep, found[-1], findings)
+            if out is not None:
+                (out / f"{name}-{repetition + 1}.json").write_text(sweep_to_json(sweep))
+        _compare(found[0], found[1], findings)
+    return findings.wrong
+
+
+def _report(sweep: LoadSweep, figures: LoadFigures, findings: Findings) -> None:
+    for each in figures.levels:
+        tau = each.acceptance.tau
+        print(
+            f"  lane {each.lane}, {each.level:g} users: {each.tokens_per_second:.1f} tokens/s"
+            + (f", τ {tau:.2f}" if tau is not None and each.speedup is not None else "")
+            + (f", speedup {_words(each.speedup)}" if each.speedup is not None else "")
+        )
+    for line in load_words(sweep, figures).all:
+        print(f"    {line}")
+    fine = [each for each in figures.blocks if each.totals.agree]
+    findings.check("blocks whose tokens agree with the counters", len(fine), len(figures.blocks))
+    whole = [each for each in figures.blocks if not each.failures]
+    findings.check("blocks without a failure", len(whole), len(figures.blocks))
+
+
+def _words(speedup: Ratio) -> str:
+    return f"{speedup.value:.2f} ({speedup.low or 0:.2f} to {speedup.high or 0:.2f})"
+
+
+def _compare(first: LoadFigures, second: LoadFigures, findings: Findings) -> None:
+    """Check that the intervals of both sweeps overlap at every level."""
+    pairs = [(one.speedup, second.at(one.lane, one.level)) for one in first.levels if one.speedup]
+    agree = [
+        one.low <= other.speedup.high and other.speedup.low <= one.high  # pyright: ignore
+        for one, other in pairs
+        if other is not None and other.speedup is not None
+    ]
+    findings.check("levels at which both sweeps agree", sum(agree), len(pairs))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(NAMES):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    sys.exit(bool(main(given.names or list(NAMES), given.out)))
