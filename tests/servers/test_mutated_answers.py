@@ -34,8 +34,8 @@ TAPES = sorted(
     (folder.name, tape.stem) for folder in ANSWERS.iterdir() for tape in folder.glob("*.sse")
 )
 LIMITS = Limits(connect=1.0, between=5.0, total=20.0)
-EACH = 15
-BATCHES = (0, *(pytest.param(each, marks=pytest.mark.thorough) for each in (1, 2, 3)))
+EACH = 8
+BATCHES = (0, *(pytest.param(each, marks=pytest.mark.thorough) for each in range(1, 8)))
 
 
 @pytest.fixture(autouse=True)
