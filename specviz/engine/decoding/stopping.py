@@ -92,7 +92,10 @@ class _Share:
 
 
 def _prior_share(chance: float) -> _Share:
-    """Return the prior for candidates of draft probability ``chance``: mean (1 + chance) / 2."""
+    """Return the prior for candidates with draft probability ``chance``.
+
+    Its mean is (1 + chance) / 2.
+    """
     return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
 
 
@@ -139,9 +142,9 @@ class CostStopper:
     tried, because verifying one more row may be expensive while several more cost little extra.
 
     A drafted candidate's acceptance probability is estimated by the share accepted among earlier
-    candidates of similar draft probability; for one that is not drafted yet, by the share among all
-    earlier candidates. Evidence decays towards a prior, so a run that stopped drafting may try
-    again.
+    candidates of similar draft probability. For a candidate that is not drafted yet, the share
+    among all earlier candidates is used. Evidence decays towards a prior, so a run that stopped
+    drafting may try again.
     """
 
     def __init__(self, costs: DraftingCosts, *, greedy: bool) -> None:

@@ -66,8 +66,8 @@ class SuffixDrafter(CopyingDrafter):
     def _most_frequent_next(self, own: Match, other: Match) -> int:
         """Return the token that most often follows the longer match.
 
-        ``own`` is the match in the run's text, ``other`` in the given texts. If they are equally
-        long, occurrences in all texts count.
+        ``own`` is the match in the run's text, and ``other`` is the match in the given texts. If
+        both are equally long, occurrences in all texts count.
         """
         if own.length != other.length:
             longer = own.length > other.length

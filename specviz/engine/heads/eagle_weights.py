@@ -120,7 +120,10 @@ class WeightsReader:
         return weights
 
     def _embedding(self) -> torch.Tensor | None:
-        """Return the head's own embedding, padded to as many rows as the target's; None if none."""
+        """Return the head's own embedding, padded to the target's number of rows.
+
+        Return None if the head has no embedding of its own.
+        """
         name, rows = "embed_tokens.weight", self.target.vocabulary
         if name not in self.tensors:
             if self.shape.width != self.target.width:

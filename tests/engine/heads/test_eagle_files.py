@@ -43,8 +43,8 @@ class TestSettings:
         head = opened(write_eagle3(tmp_path, layout="specforge", eagle_config=nested))
         assert head.states.places == (1, 3, 4)
         assert head.notices == (
-            "The head's layers 1, 3, 4 are taken as layer inputs, as in vLLM; SGLang takes them as "
-            "layer outputs.",
+            "The head reads the inputs of the target's layers 1, 3, 4, as in vLLM; SGLang reads "
+            "their outputs.",
         )
 
     def test_missing_norm_before_residual_depends_on_the_layout(self, tmp_path: Path) -> None:
@@ -232,7 +232,10 @@ _BAD_TENSORS: dict[str, tuple[Change, str]] = {
         lambda tensors: (tensors.pop("d2t"), tensors.pop("t2d")),
         "has 40 rows instead of 128",
     ),
-    "target's width": (_set("fc.weight", torch.zeros(WIDTH, 100)), "no multiple of the width 32"),
+    "target's width": (
+        _set("fc.weight", torch.zeros(WIDTH, 100)),
+        "not a multiple of the width 32",
+    ),
     "joined states": (_set("fc.weight", torch.zeros(WIDTH, 2 * WIDTH)), "are for 2 hidden states"),
 }
 _BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
