@@ -62,10 +62,10 @@ def read_logits(
     embedding: torch.Tensor | None,
     scale: float,
 ) -> DraftLogits:
-    """Return a head's logits, made from its output matrix and its vocabulary maps.
+    """Return the ``DraftLogits`` of a head, with its output matrix and its vocabulary maps.
 
-    These are removed from ``tensors``. A head without an output matrix uses its own embedding if its
-    configuration ties the two; otherwise it uses the target's output matrix.
+    The function removes both from ``tensors``. A head without an output matrix uses its own
+    embedding if its configuration ties the two; otherwise it uses the target's output matrix.
 
     Raises:
         ModelFileError: A map is missing, damaged, or outside the target's vocabulary.

@@ -129,7 +129,7 @@ class WeightsReader:
             if self.shape.width != self.target.width:
                 raise PairError(
                     f"The head has no embedding, and its width {self.shape.width} differs from "
-                    f"{self.target.width} of {self.target.name}.",
+                    f"the width {self.target.width} of {self.target.name}.",
                     remedy=_THIS_TARGET,
                 )
             return None

@@ -92,7 +92,7 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
                 query_params=claim.chart.query,
             )
             if claim.run is not None:
-                show_button("Test it on the pair", claim.run, claim.id, runs, start)
+                show_button("Test this claim on the pair", claim.run, claim.id, runs, start)
         if claim.run is not None:
             show_state(claim.run, claim.id, runs)
             _show_recorded(claim.run)

@@ -108,8 +108,8 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         f"{text} With accepted / drafted as α, the formula gives "
         f"τ = {TOKENS.bare(expected_tokens(share, config.gamma))}. With accepted / tested as α, it "
         f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and "
-        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, an "
-        f"accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
+        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, a "
+        f"ratio accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
         f"α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
@@ -136,7 +136,7 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
 
 
 def trend_sentence(alphas: Mapping[float, float]) -> str:
-    """Describe between which temperatures acceptance falls, as claimed, and where it rises."""
+    """Describe between which temperatures α falls, as the claim says, and where α rises."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -148,8 +148,8 @@ def trend_sentence(alphas: Mapping[float, float]) -> str:
         elif then < alpha:
             falls.append((heat, hotter))
     spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
-    fall = f"It falls {spans}, as claimed" if falls else "It does not fall"
-    rise = f"; it rises {' and '.join(rises)}" if rises else ""
+    fall = f"α falls {spans}, as claimed" if falls else "α does not fall"
+    rise = f"; α rises {' and '.join(rises)}" if rises else ""
     return f"{fall}{rise}. The texts differ between temperatures, which may explain small changes."
 
 

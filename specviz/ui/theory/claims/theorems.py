@@ -110,7 +110,7 @@ def dots_sentence(lossy: LossyRuns) -> str:
     first = "the first " if drawn < apart else ""
     where = f" of {apart:,}" if drawn < apart else ""
     even = (
-        f"; on {tested - apart:,} the models differ by less than {_EVEN:g}"
+        f"; on {tested - apart:,} tokens, the models differ by less than {_EVEN:g}"
         if apart < tested
         else ""
     )

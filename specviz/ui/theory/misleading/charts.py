@@ -27,7 +27,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 
 class AlphaEstimate(Value):
-    """An estimate of alpha and the ends of its interval, which are None without an interval."""
+    """An estimate of alpha. The ends of its interval are None if there is no interval."""
 
     label: str
     value: float
@@ -173,7 +173,8 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
     """Draw alpha over the target's temperature.
 
-    In one curve, the draft has the target's temperature; in the other, the draft's best one.
+    In one curve, the draft has the target's temperature. In the other, the draft has the
+    temperature that maximises alpha.
     """
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]

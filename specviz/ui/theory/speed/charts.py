@@ -222,7 +222,7 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the line alpha = c and, for each of several gammas, where the best gamma reaches it."""
+    """Draw the line alpha = c and the lines at which the best gamma reaches certain values."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]
@@ -251,7 +251,7 @@ def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
 
 
 def _label(text: str, alpha: float) -> dict[str, object]:
-    """Return an annotation in dark on white, which is legible on dark and light cells."""
+    """Return an annotation with dark text on white, which is legible on any cell."""
     return {
         "x": float(np.log10(MAP_COSTS[_LABELLED])),
         "y": alpha,
