@@ -249,7 +249,10 @@ _BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "two norms": ({"norm_before_fc": True, "fc_norm": True}, "both norm_before_fc and fc_norm"),
     "vocabulary": ({"vocab_size": 129}, "a vocabulary of 129 tokens"),
     "target": ({"target_hidden_size": 64}, "a target of width 64"),
-    "negative": ({"eagle_aux_hidden_state_layer_ids": [2, 4, -1]}, "states the layer -1"),
+    "negative": (
+        {"eagle_aux_hidden_state_layer_ids": [2, 4, -1]},
+        "states the negative layer id -1",
+    ),
 }
 
 
