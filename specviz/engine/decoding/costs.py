@@ -169,8 +169,8 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 def _drift(seconds: Sequence[float]) -> float:
     """Return how much the machine's speed changed during the measurement.
 
-    The times are split into consecutive groups. The result is the largest median of a group divided
-    by the smallest, minus 1.
+    The times are split into consecutive groups. The result is the largest group median divided by
+    the smallest group median, minus 1.
     """
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]

@@ -127,7 +127,7 @@ class DeviceLanes(Protocol):
     """Creates the lanes of a loaded pair; runs reuse the memory and graphs of earlier runs."""
 
     def unsupported_reason(self, config: RunConfig) -> str:
-        """Return why lanes do not support this configuration; empty if they do."""
+        """Return why lanes do not support this configuration, or an empty string if they do."""
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:

@@ -49,7 +49,10 @@ class ModelReader:
         return self._step.branch(token_ids, parents)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that joined the text."""
+        """Roll back to the first ``valid`` tokens of the text.
+
+        ``kept``: the fed tree nodes that are now part of the text.
+        """
         self._step.keep(kept)
         self._step.forget(max(0, self._step.length - valid))
 

@@ -163,7 +163,7 @@ class Sampler:
     def next_token(
         self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """Return the same tokens as ``choose``; at temperature 0, build no distributions."""
+        """Return the tokens of ``choose``, without building distributions at temperature 0."""
         return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread

@@ -61,7 +61,7 @@ def distributions_along(
 ) -> Iterator[torch.Tensor]:
     """Yield the target's log-probabilities `[rows, vocabulary]` along the text, chunk by chunk.
 
-    They are at temperature 1, without top-k and top-p.
+    The probabilities are at temperature 1, without top-k and top-p.
     """
     ids = (*prompt_ids, *text_ids)
     check_room(pair.max_context, len(ids) - 1)

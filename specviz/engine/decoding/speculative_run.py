@@ -111,7 +111,7 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
     most = max((each.instead or 0 for each in forks), default=0)
     if most >= pair.vocabulary:
         raise ConfigError(
-            f"A fork names token {most}; the pair has only {pair.vocabulary:,} tokens.",
+            f"A fork sets token {most}, but the pair has only {pair.vocabulary:,} tokens.",
             remedy="Load the pair of the forked run.",
         )
 

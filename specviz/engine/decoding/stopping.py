@@ -108,8 +108,8 @@ class _Known:
     """Evidence from earlier rounds.
 
     ``bins``: acceptance in each bin of the draft's probability; ``any``: acceptance of all
-    candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The quotient of
-    the two is the rate λ.
+    candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The rate λ is
+    ``tokens`` / ``steps``.
     """
 
     tokens: float

@@ -177,7 +177,7 @@ class SharedNoise:
         """Return Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v).
 
         The term of v is the probability that both models draw v. With tokens sorted by
-        target/draft, the maximum is target_w/target_v for w behind v and draft_w/draft_v for w
+        target/draft, the maximum is target_w/target_v for w after v and draft_w/draft_v for w
         before v. So two cumulative sums give every denominator.
         """
         p, q = draft.to(widest_float(draft)), target.to(widest_float(target))

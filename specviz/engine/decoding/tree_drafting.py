@@ -51,7 +51,10 @@ class TreeReader(Protocol):
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that joined the text."""
+        """Roll back to the first ``valid`` tokens of the text.
+
+        ``kept``: the fed tree nodes that are now part of the text.
+        """
         ...
 
 

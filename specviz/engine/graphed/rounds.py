@@ -30,7 +30,7 @@ class _Launched:
 
 
 class GraphedRounds:
-    """Implements ``device_lanes.RoundLane``."""
+    """Implements ``device_lanes.RoundLane`` with captured stages."""
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ def _by_position(
 def _one_by_one(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Return the same as ``_by_position``, but draft one chain at a time."""
+    """Return the same logits as ``_by_position``, but draft one chain at a time."""
     run, states = head.start(len(text.ids) + depth + 1), text.states(head)
     chains = list[torch.Tensor]()
     for start in starts:

@@ -1,4 +1,4 @@
-"""The section "Quality": what lossy rules cost on the real pair, as win rates of their texts."""
+"""The section "Quality": win rates of the texts of lossy rules on the real pair."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ _LISTED = 100  # stored comparisons that are searched for experiments
 _OFFERED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)
 _SCORERS: dict[Measure, str] = {
     "likelihood": "likelihood",
-    "distance": "distance to the target, as recorded",
+    "distance": "recorded distance to the target",
     "reward": "reward model",
     "judge": "judge behind an address",
 }
 _BOXES: dict[Measure, str] = {"reward": "Reward model", "judge": "Address"}
 _Start = Callable[[], None]
 _Scorer = Callable[[], Scoring]
-_BETTER = "Up and to the right is better."
+_BETTER = "Points further up and to the right are better."
 _DIRECTION: dict[Measure, str] = {
     "likelihood": "A win is a higher likelihood, not a better text.",
-    "distance": "Down and to the right is better.",
+    "distance": "Points further down and to the right are better.",
     "reward": _BETTER,
     "judge": _BETTER,
 }
@@ -86,7 +86,7 @@ _HELP = (
 
 
 def take_linked_experiment() -> bool:
-    """Show the experiment that the link names; return whether it names one."""
+    """Show the experiment that the link names; return whether the link names one."""
     job = linked_job()
     if not isinstance(job, QualityJob):
         return False
@@ -163,7 +163,7 @@ def _start(experiment: Experiment, scoring: Scoring) -> None:
 
 
 def _offer_earlier() -> None:
-    """Draw the list of stored experiments, also those of the command line."""
+    """Draw the list of stored experiments, including those made on the command line."""
     try:
         newest = the_library().comparisons()[:_LISTED]
         rows = {each.key: each for each in newest if each.num_runs}

@@ -184,7 +184,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the speedup as the guide computes it with the correct speedups.
+    """Compare the speedup by the method of the "Practical guide" with the correct speedups.
 
     Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition.
     """
@@ -252,7 +252,7 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
 def _blocks_sentence(traces: Sequence[Trace]) -> str:
     check = block_check(traces)
     ratio = check.by_block / check.by_token if check.by_token else 0.0
-    gain = f", so block verification accepts {times(ratio)} as many" if ratio else ""
+    gain = f", so block verification accepts {times(ratio)} as many candidates" if ratio else ""
     return (
         f"In {len(check.rounds):,} rounds, {check.accepted:,} candidates were accepted; "
         f"{check.by_block:,.1f} were expected ({_noise_text(check.z)}). "

@@ -1,4 +1,6 @@
-"""Charts of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
+"""Charts of cases in which the formula misleads.
+
+The cases are clustered acceptance, slow texts, large batches, temperature and estimates of alpha.
 
 The charts are exact for the model they show. Only the estimates of alpha are measured.
 """

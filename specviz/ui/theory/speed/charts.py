@@ -179,7 +179,10 @@ def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
-    """Draw each criterion's share of the oracle's rate over the candidates drafted per token."""
+    """Draw the share of the oracle's rate that each stopping criterion reaches.
+
+    The x axis is the number of candidates drafted per emitted token.
+    """
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
         ("fixed counts", found.counts, "lines+markers", COLOURS.exact, "circle", "γ "),

@@ -185,8 +185,8 @@ def show_over_gamma(chosen: Setting) -> None:
             **names_in_formula("alpha", "c", "v"),
         },
         "The expected number of tokens is from Leviathan et al. 2023, section 3.5; the time is "
-        "derived here. If drafting is free or nothing is rejected, S approaches this limit as γ "
-        "grows.",
+        "derived here. If drafting is free or nothing is rejected, S approaches the oracle's "
+        "speedup as γ grows.",
     )
     show_formula(
         r"\frac{\text{operations}}{\text{token}} = "
