@@ -117,8 +117,8 @@ def draft_chain(
     Returns None if no token was drafted.
 
     Args:
-        logits_after: returns the logits `[1, vocabulary]` after a candidate; after the text if
-            called with None.
+        logits_after: takes a candidate and returns the logits `[1, vocabulary]` after it. Given
+            None, it returns the logits after the text.
     """
     rows, probs, tokens = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
     last: torch.Tensor | None = None

@@ -98,7 +98,7 @@ class LikeliestGrowth(_DynamicGrowth):
         return _possible(tops)
 
     def verified(self, scores: Sequence[float]) -> list[int]:
-        """Return the nodes with the likeliest paths; they include all their ancestors."""
+        """Return the nodes with the likeliest paths, which include the ancestors of each node."""
         return _likeliest(range(len(scores)), scores, self._candidates)
 
 

@@ -198,9 +198,9 @@ def show_drafts_formula() -> None:
             "H": "a set of tokens",
             r"p_{\text{draft}},\, p_{\text{target}}": "probability of H under draft and target",
         },
-        "On the left: recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm "
-        "4). On the right: the bound for any lossless rule (Hu et al. 2025). K-SEQ: Sun et al. "
-        "2023, SpecTr. Drafts without replacement: Sequoia, Chen et al. 2024.",
+        "The left side is for recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, "
+        "algorithm 4). The right side is the bound for any lossless rule (Hu et al. 2025). K-SEQ: "
+        "Sun et al. 2023, SpecTr. Drafts without replacement: Sequoia, Chen et al. 2024.",
     )
 
 

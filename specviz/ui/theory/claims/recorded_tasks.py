@@ -45,7 +45,7 @@ def task_table(run: RunName, points: Sequence[TaskPoint]) -> str:
     """Return a Markdown table with a row per task.
 
     For the claim on tasks, the columns are α and τ at temperature 0. For the claim on temperature,
-    they are α at the lower and at the higher temperature.
+    the columns are α at the lower and at the higher temperature.
     """
     cold, hot = sorted({each.temperature for each in points})
     by_task: dict[str, dict[float, TaskPoint]] = {}

@@ -29,7 +29,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
 
 
 def _show_rejections(runs: ClaimRuns, start: Start) -> None:
-    st.subheader("Theorems 1 and 2: how many rejections", anchor=False)
+    st.subheader("Theorems 1 and 2: number of rejections", anchor=False)
     show_formula(
         r"\mathbb{E}[N] = \sum_n \mathbb{E}[d_n]",
         {

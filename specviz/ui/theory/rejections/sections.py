@@ -183,8 +183,8 @@ def show_several_drafts(chosen: Setting) -> None:
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
         {
             "N_1,\\, N_M": "rejections in a text, with one draft and with M drafts",
-            "d_n^m": "distance (TV) at position n between the draft and what is left of the target "
-            "(the residual) after m − 1 rejected drafts",
+            "d_n^m": "distance (TV) at position n between the draft and the residual of the target "
+            "after m − 1 rejected drafts",
             **_POSITION,
             "M": "drafts per round",
             r"\mathbb{E}": "mean",

@@ -208,7 +208,7 @@ def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
             textfont={"size": TEXT_SIZE},
             line={"color": colour},
             marker={"color": colour, "symbol": symbol, "size": 12 if own else 8},
-            hovertemplate=f"%{{text}}: {PERCENT.hover()} of the oracle<extra></extra>",
+            hovertemplate=f"%{{text}}: {PERCENT.hover()} of the oracle's rate<extra></extra>",
         )
     _mark(
         made, found.oracle.drafted / found.oracle.tokens, 1.0, name="oracle", symbol="star", size=14

@@ -152,7 +152,10 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Return the γ at which an axis ends. The chosen γ and the best γ, if one exists, are on it."""
+    """Return the γ at which an axis ends.
+
+    The axis contains the chosen γ and, if there is one, the best γ.
+    """
     best = 0
     if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
