@@ -59,6 +59,6 @@ def play_round(
 
 
 def draw(distribution: np.ndarray, uniform: float) -> int:
-    """Draw a token by the inverse CDF; ``distribution`` need not be normalised."""
+    """Return a token drawn by the inverse CDF; ``distribution`` need not be normalised."""
     cumulated = np.cumsum(distribution, dtype=np.float64)
     return int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))

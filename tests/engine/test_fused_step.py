@@ -138,7 +138,7 @@ def _right(self: FusedStep, *given: Any) -> torch.Tensor:
     ("feed", "notice"),
     [
         (_right, ""),
-        (_wrong, "the static cache gives different logits"),
+        (_wrong, "with a static cache differ from those without"),
         (_failing, "the stages could not be captured (_NoCompilerError)"),
     ],
     ids=["right", "wrong", "failing"],

@@ -104,7 +104,7 @@ def test_drafts_chart_uses_the_chain_of_the_card() -> None:
     app = opened_by(card)
     one, four, limit = (each.text for each in card.figures)
     assert f"{one} rejections with one draft; **{four}** with 4 drafts" in words(app)
-    assert f"with any number of drafts, at least {limit}" in words(app)
+    assert f"at least {limit} with any number of drafts" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "batch-accuracy"))
     assert "the distribution of its first 3 tokens differs from the target's only" in words(app)
 
@@ -275,14 +275,12 @@ def test_overlapping_intervals_leave_a_claim_on_texts_undecided() -> None:
 def test_trend_sentence_names_falls_and_rises() -> None:
     turning = {0.0: 0.7, 0.3: 0.744, 0.7: 0.7, 1.0: 0.65, 1.5: 0.5}
     assert trend_sentence(turning).startswith(
-        "It falls from T 0.3 to 1.5, as claimed; it rises from T 0 to 0.3 by 0.044."
+        "α falls from T 0.3 to 1.5, as claimed; α rises from T 0 to 0.3 by 0.044."
     )
-    assert trend_sentence(turning | {0.0: 0.8}).startswith("It falls from T 0 to 1.5, as claimed.")
+    assert trend_sentence(turning | {0.0: 0.8}).startswith("α falls from T 0 to 1.5, as claimed.")
     twice = trend_sentence(turning | {0.0: 0.8, 1.0: 0.75})
-    assert "from T 0 to 0.7 and from T 1 to 1.5, as claimed; it rises from T 0.7 to 1" in twice
-    assert trend_sentence({0.0: 0.5, 1.0: 0.6}).startswith(
-        "It does not fall; it rises from T 0 to 1"
-    )
+    assert "from T 0 to 0.7 and from T 1 to 1.5, as claimed; α rises from T 0.7 to 1" in twice
+    assert trend_sentence({0.0: 0.5, 1.0: 0.6}).startswith("α does not fall; α rises from T 0 to 1")
 
 
 # Phrases that only the evidence of these runs contains.
@@ -331,7 +329,7 @@ def test_plane_draws_a_dot_per_token(
     cut = replace(leftover, plane=many)
     assert dots_sentence(cut) == (
         "a dot for each of the first 600 of 700 tokens on which the models differ, out of 750 "
-        "tested tokens; on 50 the models differ by less than 0.0001"
+        "tested tokens; on 50 tokens, the models differ by less than 0.0001"
     )
     drawn = plane_of(cut)
     assert len(next(each for each in drawn.data if each.name == "tokens of the run").x) == 600

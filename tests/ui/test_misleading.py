@@ -66,7 +66,7 @@ def test_mean_and_tail() -> None:
                misleading_tail_gamma="4")  # fmt: skip
     rounds = rounds_distribution(0.7, 4, 128)
     assert "the mean speedup is **1.96**" in words(app)
-    assert "it is at most **1.63**" in words(app)
+    assert "the slowest 1 % of texts is at most **1.63**" in words(app)
     expected = rounds.speedup(rounds.mean, 0.1)
     assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(expected)
 
@@ -118,7 +118,7 @@ def test_warns_if_the_caches_or_weights_do_not_fit() -> None:
 def test_temperature() -> None:
     app = page_of("misleading", misleading_tab="Temperature")
     assert "α is **0.800**" in words(app)
-    assert "the draft at temperature 0.44 instead, it is **0.840**" in words(app)
+    assert "the draft at temperature 0.44 instead, α is **0.840**" in words(app)
     sound(app.selectbox(key="misleading_pair").select("Two favourites").run())
     assert "α is **0.700**" in words(app)
     sound(app.slider(key="misleading_temperature").set_value(0.0).run())
@@ -131,7 +131,7 @@ def test_best_draft_temperature_matches_its_acceptance(pair: str) -> None:
     app = page_of("misleading", misleading_tab="Temperature", misleading_pair=pair)
     for heat in (0.0, 0.05, 0.3, 1.0, 2.0, 3.2, 4.0, 5.0):
         sound(app.slider(key="misleading_temperature").set_value(heat).run())
-        found = re.search(r"at temperature ([\d.]+) instead, it is \*\*([\d.]+)\*\*", words(app))
+        found = re.search(r"at temperature ([\d.]+) instead, α is \*\*([\d.]+)\*\*", words(app))
         if found is None:
             assert "No other draft temperature gives a higher rate" in words(app)
         else:

@@ -54,7 +54,10 @@ class BlockJudge:
 
 
 def joint_weights(ratios: list[float]) -> list[float]:
-    """Return p_0 = 1, p_1, …; ``ratios``: each candidate's target over its draft probability."""
+    """Return the joint weights p_0 = 1, p_1, ….
+
+    ``ratios``: each candidate's target probability divided by its draft probability.
+    """
     weights = [1.0]
     for ratio in ratios:
         weights.append(min(1.0, weights[-1] * ratio))
@@ -62,9 +65,10 @@ def joint_weights(ratios: list[float]) -> list[float]:
 
 
 def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return max(0, p_i target - draft) `[count + 1, vocabulary]`.
+    """Return the residuals max(0, p_i target - draft) `[count + 1, vocabulary]`.
 
-    Row i applies if i candidates are accepted. The last row is the target's distribution.
+    p_i is ``weights[i]``. Row i applies if i candidates are accepted. The last row is the
+    target's distribution.
     """
     scale = torch.tensor(weights, dtype=target.dtype, device=target.device)[:, None]
     residual = scale * target
@@ -75,7 +79,10 @@ def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -
 
 
 def acceptance_coins(weights: list[float], totals: list[float]) -> list[float]:
-    """Return the candidates' coins; ``weights[i]`` is p_i, and ``totals[i]`` is Z_i."""
+    """Return for each candidate the probability that its test succeeds.
+
+    In the module's formula, ``weights[i]`` is p_i and ``totals[i]`` is Z_i.
+    """
     coins: list[float] = []
     last = len(weights) - 1
     for index in range(1, last):

@@ -41,8 +41,8 @@ def broken(pair: Pair, prompt: Prompt, config: RunConfig, name: str) -> Speculat
     """Return a speculative run with the named bug."""
     break_named(name)
     if pair.draft is None:
-        raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
-    assert config.drafter == "model", "bugs need drafting by the draft model"
+        raise PairError("This pair has no draft model.", remedy="Load the pair with a draft model.")
+    assert config.drafter == "model", "bugs need the draft model as drafter"
     return _BUGS[name](pair, prompt, config)
 
 
@@ -142,7 +142,7 @@ def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
 
 
 class _BonusFromDraft(WrappedStep):
-    """The target's step, but the bonus token's logits come from the draft."""
+    """A target step that returns the draft's logits for the bonus token."""
 
     def __init__(self, target: Step, draft: Step) -> None:
         super().__init__(target)
@@ -160,7 +160,10 @@ class _BonusFromDraft(WrappedStep):
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed a tree; return the target's logits, but the draft's at leaves (bonus tokens)."""
+        """Feed a tree; return the draft's logits for leaves and the target's for other nodes.
+
+        Bonus tokens are drawn after leaves.
+        """
         rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]
@@ -179,7 +182,7 @@ def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConf
 
 
 class _ColderSampler(Sampler):
-    """Draws tokens at half the temperature, but returns the distribution at the full one."""
+    """Draws tokens at half the temperature, but returns the distribution at full temperature."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -204,7 +207,7 @@ class _LikeliestSampler(Sampler):
 
 
 class _ReusedUniforms(Uniforms):
-    """Uses the uniform that draws a candidate a second time, for the candidate's verdict."""
+    """Decides each candidate's verdict with the uniform that drew the candidate."""
 
     def of_round(self, index: int, num_candidates: int) -> np.ndarray:
         drawn = super().of_round(index, num_candidates)

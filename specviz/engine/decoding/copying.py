@@ -12,7 +12,7 @@ from specviz.engine.decoding.sampling import Draws, on_one_thread
 
 
 class CopyingDrafter(ABC):
-    """Proposes copied tokens with one-hot distributions; proposes none if no text matches."""
+    """Proposes copied tokens with one-hot distributions; proposes nothing if no text matches."""
 
     wants_hidden = False
 

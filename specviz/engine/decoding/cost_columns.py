@@ -1,11 +1,11 @@
 """One column of the step-cost table: step times of both models at one context length.
 
-A *row* times draft phases of one kind and verifications of one length in turn. The two alternate
-as in a run, so the processor caches are in the same state as in a run. Plain target steps follow.
-The row's times are divided by the median of the plain steps just before and just after the row. So
-if the machine slows down for a second, c and v hardly change: their numerators and denominators
-grow alike. Rounds of a tree have rows of their own. ``step_timer.py`` times single steps;
-``costs.py`` fills the table.
+A *row* alternates between draft phases of one kind and verifications of one length, and times
+both. They alternate in a run, too, so the processor caches are in the same state as in a run. Plain
+target steps follow. The row's times are divided by the median of the plain steps just before and
+just after the row. So if the machine slows down for a second, c and v hardly change: their
+numerators and denominators grow alike. Tree rounds are timed in separate rows. ``step_timer.py``
+times single steps; ``costs.py`` fills the table.
 
 A target with recurrent layers has to read some tokens again after a rollback (the pending tokens
 of ``recurrent_step.py``): up to 8 together with the next verification, more in a separate pass. No
@@ -161,9 +161,9 @@ class Column:
         """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
         As in a run, all turns draft and verify the same numbers of tokens. An uncounted turn comes
-        first, because the processor caches still hold data of the previous row. The plain steps
-        begin with uncounted ones, too. After about ten of these, the caches hold the weights
-        again, if they fit, as they do when the target decodes alone.
+        first, because the processor caches still hold data of the previous row. The first
+        plain steps are uncounted, too. After about ten of them, the caches contain the target's
+        weights, if the weights fit. The caches are in this state when the target decodes alone.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -211,9 +211,10 @@ class Column:
 
     @property
     def usable(self) -> bool:
-        """Whether plain steps, draft phases and the shortest and longest verification are known.
+        """Whether all times that cannot be interpolated were measured.
 
-        The costs of other verifications can be interpolated.
+        These are the times of plain steps, of draft phases, and of the shortest and the longest
+        verification.
         """
         ends = (self.verifications[2], self.verifications[MAX_TOKENS])
         phases = self.phases if self._steps.drafts else []
@@ -225,15 +226,16 @@ class Column:
 
     @property
     def tree(self) -> tuple[Cell, Cell] | None:
-        """Times of drafting and of verifying the run's tree; None if not measured."""
+        """The times of drafting and of verifying the run's tree; None if they were not measured."""
         cells = (self._tree.phase, self._tree.verification) if self._tree else ()
         return (cells[0], cells[1]) if cells and all(cell.known for cell in cells) else None
 
     @property
     def draft_costs(self) -> list[float]:
-        """Seconds of a first draft step with one token, a first one with two, and a later one.
+        """The seconds of three kinds of draft step; empty if the drafter has no steps.
 
-        Empty if the drafter has no steps.
+        The three are a round's first step with one token, a round's first step with two tokens,
+        and a later step.
         """
         if not self._steps.drafts:
             return []
@@ -242,14 +244,17 @@ class Column:
 
     @property
     def draft_errors(self) -> list[float]:
-        """Relative errors of ``draft_costs``; a later step has the error of the longest phase."""
+        """The relative errors of ``draft_costs``.
+
+        The error of a later step is the error of the longest draft phase.
+        """
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
     @property
     def target_errors(self) -> list[float]:
-        """Relative errors of ``target_costs``.
+        """The relative errors of ``target_costs``.
 
-        An interpolated cost has the error of its worse neighbour.
+        The error of an interpolated cost is the larger of its two neighbours' errors.
         """
         found = {n: cell.error for n, cell in self.verifications.items() if cell.known}
         return [self.plain.error, *(_known_or_worse_error(found, n) for n in self.verifications)]

@@ -79,7 +79,7 @@ def measure_step_costs(
 
 
 def _middle_first(contexts: Sequence[int]) -> list[int]:
-    """Return the contexts with the middle one first, because it is the closest to most runs."""
+    """Return the contexts, the middle one first, because most runs are closest to it."""
     middle = contexts[(len(contexts) - 1) // 2]
     return [middle, *(each for each in contexts if each != middle)]
 
@@ -89,7 +89,7 @@ def _seconds(columns: Sequence[Column], kinds: int, rows: Sequence[int], *, more
 
     Args:
         kinds: The number of verification lengths, plus 1 if a tree is measured.
-        more: How many columns are to be added to ``columns``.
+        more: The number of columns that will be added to ``columns``.
     """
     first, counted, seconds = columns[0], 0, 0.0
     for turns in rows:
@@ -169,8 +169,8 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 def _drift(seconds: Sequence[float]) -> float:
     """Return how much the machine's speed changed during the measurement.
 
-    The times are split into consecutive groups. The result is the largest median of a group divided
-    by the smallest, minus 1.
+    The times are split into consecutive groups. The result is the largest group median divided by
+    the smallest group median, minus 1.
     """
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]

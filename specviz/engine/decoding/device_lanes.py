@@ -1,4 +1,6 @@
-"""Interfaces of lanes, which decode one text each, and of timers of their steps.
+"""Interfaces of lanes and of step timers.
+
+A lane decodes one text. A step timer measures single steps of both models.
 
 ``engine/graphed/`` implements all of them on the device. ``plain_decoding.py`` and
 ``step_timer.py`` also implement ``TargetLane`` and ``StepTimer`` with steps driven from the host.
@@ -19,7 +21,10 @@ from specviz.values import Value
 
 
 class PlayedRound(Value):
-    """A round decoded on the device, as host values, not yet cut at the end of the text."""
+    """The host values of a round that the device decoded.
+
+    The round may contain tokens beyond the end of the text.
+    """
 
     uniforms: np.ndarray  # [2 γ + 1], by slot
     overruled: dict[int, float]  # the seed's uniforms that forks replaced, by candidate position
@@ -30,14 +35,18 @@ class PlayedRound(Value):
 
 
 class RoundLane(Protocol):
-    """Decodes the rounds of one run. The device may be one round ahead of the host."""
+    """Decodes the rounds of one run.
+
+    The device may already decode the next round while the host reads a round.
+    """
 
     prefill: Prefill
 
     def collect(self, room: int) -> PlayedRound:
         """Return the oldest round not collected yet, and start the next one.
 
-        ``room``: the number of tokens that still fit in the text; candidates beyond are left out.
+        ``room``: the number of tokens that still fit in the text. Candidates that do not fit are
+        left out.
         """
         ...
 
@@ -63,7 +72,7 @@ class TargetLane(Protocol):
     def next_token(self, last: int, index: int) -> int:
         """Return the next token of the text.
 
-        Call it for one position after the other, as the device may already decode the next.
+        Call it for consecutive positions, because the device may already decode the next token.
 
         Args:
             last: the text's last token, which is not in the cache yet.
@@ -95,7 +104,10 @@ class StepTimer(Protocol):
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        """One function per cache, which appends tokens to it; call all with the same tokens."""
+        """One function per cache; each appends tokens to its cache.
+
+        Call all functions with the same tokens.
+        """
         ...
 
     def plain_step(self) -> float: ...
@@ -115,7 +127,7 @@ class DeviceLanes(Protocol):
     """Creates the lanes of a loaded pair; runs reuse the memory and graphs of earlier runs."""
 
     def unsupported_reason(self, config: RunConfig) -> str:
-        """Return why lanes do not support this configuration; empty if they do."""
+        """Return why lanes do not support this configuration, or an empty string if they do."""
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:

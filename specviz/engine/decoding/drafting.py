@@ -2,8 +2,8 @@
 
 The draft model (``model_drafting.py``) and heads (``head_drafting.py``) draft a chain or a tree
 (``tree_drafting.py``). A head reads the hidden states that the target computed in its last pass.
-Lookup drafters copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``). An early
-exit drafts with the target's first layers.
+Lookup drafters (``lookup.py``, ``suffix.py``) find an earlier occurrence of the text's last tokens
+and copy the tokens after it. An early exit drafts with the target's first layers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from specviz.record.run_config import RunConfig
 class Drafter(Protocol):
     @property
     def wants_hidden(self) -> HiddenStates | bool:
-        """The target's hidden states that ``propose`` reads; True means FINAL, and False none."""
+        """The target's hidden states that ``propose`` reads.
+
+        True means ``FINAL``, and False means no hidden states.
+        """
         ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -64,7 +67,7 @@ class Drafter(Protocol):
 
 
 def wanted_states(drafter: Drafter) -> HiddenStates | None:
-    """Return the target's hidden states that a drafter reads, if any."""
+    """Return the target's hidden states that a drafter reads; None if it reads none."""
     wanted = drafter.wants_hidden
     return FINAL if wanted is True else wanted or None
 
@@ -164,6 +167,6 @@ def _draft_step(pair: Pair, capacity: int, prompt_ids: Sequence[int]) -> Step:
     if pair.draft is None:
         raise PairError(
             "This pair has no draft model.",
-            remedy="Load it with a draft, or choose the prompt-lookup drafter.",
+            remedy="Load the pair with a draft model, or choose the prompt-lookup drafter.",
         )
     return pair.draft_step(capacity, prompt_ids)

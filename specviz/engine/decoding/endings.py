@@ -41,7 +41,10 @@ class Endings:
         extra_id: int,
         room: int,
     ) -> RoundOutput:
-        """Return accepted candidates and extra token, cut at an ending or after ``room`` tokens."""
+        """Return the tokens that the round emits: the accepted candidates and the extra token.
+
+        They are cut at the end of the text or after ``room`` tokens.
+        """
         full = (*accepted, extra_id)
         kept = full[:room]
         length, reason = self._first_ending(history, kept)
@@ -99,5 +102,6 @@ def check_room(context: int | None, length: int) -> None:
     if context is not None and length >= context:
         raise PromptError(
             f"The prompt has {length} tokens; the pair's context holds {context}.",
-            remedy=f"Shorten it to {context - 1} tokens or fewer, or use a pair with more context.",
+            remedy=f"Shorten the prompt to at most {context - 1} tokens, or use a pair with more "
+            "context.",
         )

@@ -50,7 +50,10 @@ class HeadReader:
             self.read(prompt_ids[1:-1], self._target.hidden[:-1])
 
     def read(self, token_ids: Sequence[int], hidden: torch.Tensor) -> torch.Tensor:
-        """Feed one row per state of ``hidden``; ``token_ids``: the token after each state."""
+        """Feed one row per state of ``hidden``; return the logits of the first candidate.
+
+        ``token_ids``: the token after each state.
+        """
         places, width = len(self._head.states.places), self._head.target.width
         states = hidden.view(len(hidden), places, -1)[..., :width]  # a simulated size adds columns
         fed = torch.tensor(token_ids, device=hidden.device)
@@ -60,10 +63,10 @@ class HeadReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int] | None:
-        """Feed the rows of the text's new tokens; return the logits after them.
+        """Feed the rows of the text's new tokens; return the next logits and the number of rows.
 
-        Also returns the number of rows. Returns None if ``hidden`` is None: in the first round
-        after a prompt of one token, which the target has not read yet.
+        Return None if ``hidden`` is None. It is None in the first round after a prompt of one
+        token, because the target has not read this token yet.
         """
         if hidden is None:
             return None
@@ -78,7 +81,10 @@ class HeadReader:
         return self._run.branch(token_ids, parents)[:, : self._vocabulary]
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Keep the rows of the first ``valid`` tokens: one fewer than tokens (see ``head.py``)."""
+        """Drop all rows but those of the first ``valid`` tokens.
+
+        These are ``valid - 1`` rows, because the newest token has no row (see ``head.py``).
+        """
         del kept
         self._run.forget(max(0, self._run.length - max(0, valid - 1)))
 

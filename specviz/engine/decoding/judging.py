@@ -35,8 +35,8 @@ class Verdicts(Value):
     """The verdicts of a round and the probabilities that the trace records, as host values.
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
-    that were tested and not accepted. ``judged_jointly``: all candidates were judged together.
-    None of them is untested then, so the trace calls those in neither list "cut" instead of
+    that were tested and not accepted. ``judged_jointly``: all candidates were judged together,
+    so none is untested. Then the trace calls a candidate that is in neither list "cut" instead of
     "discarded".
     """
 
@@ -128,8 +128,8 @@ class Decision:
 def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
     """Return the verdicts on ``count`` candidates.
 
-    ``values``: a decision's ``values`` after their copy to the host. ``tested``: use only so many
-    candidates; the others do not fit into the text.
+    ``values``: a decision's ``values`` after their copy to the host. ``tested``: how many
+    candidates fit into the text; the others count as untested.
     """
     count_tested = count if tested is None else min(count, tested)
     rows = [values[row * count : row * count + count_tested] for row in range(4)]

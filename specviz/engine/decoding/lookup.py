@@ -14,9 +14,9 @@ class PromptLookupDrafter(CopyingDrafter):
     """Copies the tokens that followed the latest earlier occurrence of the text's last n tokens.
 
     First n is 3; if there is no such occurrence, n is 2, then 1. Without any occurrence the
-    proposal is empty. After a run has gone back, occurrences after the current position are
-    ignored. The draft distributions are one-hots, so the lossless rule accepts a candidate with a
-    probability equal to the candidate's target probability.
+    proposal is empty. After a run has returned to an earlier round, occurrences after the current
+    position are ignored. The draft distributions are one-hots, so the lossless rule accepts a
+    candidate with a probability equal to the candidate's target probability.
     """
 
     longest = 3

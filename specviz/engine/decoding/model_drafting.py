@@ -49,7 +49,10 @@ class ModelReader:
         return self._step.branch(token_ids, parents)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that joined the text."""
+        """Roll back to the first ``valid`` tokens of the text.
+
+        ``kept``: the fed tree nodes that are now part of the text.
+        """
         self._step.keep(kept)
         self._step.forget(max(0, self._step.length - valid))
 
@@ -114,8 +117,8 @@ def draft_chain(
     Returns None if no token was drafted.
 
     Args:
-        logits_after: returns the logits `[1, vocabulary]` after a candidate; after the text if
-            called with None.
+        logits_after: takes a candidate and returns the logits `[1, vocabulary]` after it. Given
+            None, it returns the logits after the text.
     """
     rows, probs, tokens = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
     last: torch.Tensor | None = None

@@ -37,6 +37,6 @@ def own_drafter(pair: Pair, config: RunConfig, capacity: int) -> Any:
     if missing:
         raise ConfigError(
             f"The drafter {config.drafter} has no {missing[0]}.",
-            remedy="Give the class wants_hidden, prefill, propose and settle.",
+            remedy="Define wants_hidden, prefill, propose and settle in the class.",
         )
     return made

@@ -1,7 +1,7 @@
-"""A run whose rounds are decoded on the device; the host reads one while the next is decoded.
+"""A run whose rounds are decoded on the device.
 
-The device does not know where a text ends, so it may decode a round too many. The host drops this
-round.
+While the host reads a round, the device decodes the next round. The device does not know where a
+text ends, so it may decode a round beyond the end. The host drops this round.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Tree:
 
     @property
     def in_tree(self) -> tuple[int, ...]:
-        """The index of each candidate's parent, also for a chain; -1 if it is the text."""
+        """The index of each candidate's parent, also for a chain; -1 if the parent is the text."""
         return chain(self.size) if self.parents is None else self.parents
 
 
@@ -28,8 +28,8 @@ class Tree:
 class Proposal:
     """Candidates and the distributions they were drawn from.
 
-    ``parents``: the index of each candidate's parent, -1 if it is the text; None for a chain.
-    Siblings are in the order in which they were drawn.
+    ``parents``: the index of each candidate's parent, or -1 if the parent is the text. For a chain,
+    ``parents`` is None. Siblings are in the order in which they were drawn.
     """
 
     token_ids: torch.Tensor  # [num_candidates]
@@ -45,7 +45,7 @@ class Proposal:
 
     @property
     def children(self) -> dict[int, list[int]]:
-        """The indices of each node's children; key -1 is the text."""
+        """A map from each node to the indices of its children; node -1 is the text."""
         found: dict[int, list[int]] = {}
         for number, parent in enumerate(self.in_tree):
             found.setdefault(parent, []).append(number)
@@ -56,7 +56,7 @@ class Proposal:
         return self.tree.in_tree
 
     def part(self, numbers: list[int]) -> Proposal:
-        """Return the candidates at these indices, without their tree."""
+        """Return a proposal with only the candidates at these indices and without ``parents``."""
         logits = None if self.logits is None else self.logits[numbers]
         return Proposal(self.token_ids[numbers], self.probs[numbers], logits, self.catch_up)
 
@@ -82,7 +82,7 @@ def chain(count: int) -> tuple[int, ...]:
 
 
 def depths(parents: Sequence[int]) -> list[int]:
-    """Return the depth of each candidate; 0 if its parent is the text."""
+    """Return the depth of each candidate; the children of the text have depth 0."""
     found: list[int] = []
     for parent in parents:
         found.append(0 if parent < 0 else found[parent] + 1)

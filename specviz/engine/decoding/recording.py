@@ -94,8 +94,8 @@ class Recorder:
     ) -> Callable[[], list[CandidateRecord]]:
         """Begin a record; return a function that completes it and returns one record per candidate.
 
-        Overlap and bias describe the distributions that the run uses. So do insights at
-        temperatures above 0; at temperature 0 they describe the distributions at temperature 1.
+        Overlap and bias describe the distributions that the run uses. All other values describe
+        the same distributions or, at temperature 0, the distributions at temperature 1.
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
@@ -187,9 +187,9 @@ class Recorder:
 
 
 class _Statistics(Value):
-    """Statistics of the distributions: a row per candidate for the draft, then for the target.
+    """Statistics of the draft's distributions, then of the target's, one row per candidate.
 
-    ``top_*`` also have a row per candidate for the residual.
+    In ``top_*``, one row per candidate for the residual follows.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
@@ -299,8 +299,8 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
     """Return the entropy in nats without taking the logarithm of every entry.
 
     With logits z and a constant k, log p = z / T - k wherever p > 0, also after top-k and top-p. So
-    the entropy is k - mean / T. The likeliest token gives k = likeliest / T - log top_prob. The
-    entropy of a one-hot that is passed as its own logits is 0.
+    the entropy is k - mean / T. The likeliest token gives k = likeliest / T - log top_prob. If
+    a one-hot distribution is passed as its own logits, the result is 0.
 
     Args:
         likeliest: logit of the likeliest token.
@@ -314,8 +314,8 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest values `[num_rows, count]` of each row and their indices.
 
-    A long row is read once, as a grid. Its ``count`` largest values lie in the ``count`` columns
-    with the largest maxima, so only these columns are sorted.
+    A long row is read once, as a grid. Its ``count`` largest values are all in the ``count``
+    columns with the largest maxima, so only these columns are sorted.
     """
     size = rows.shape[-1]
     columns = size // _COLUMN

@@ -163,7 +163,7 @@ class Sampler:
     def next_token(
         self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """Return the same tokens as ``choose``; at temperature 0, build no distributions."""
+        """Return the tokens of ``choose``, without building distributions at temperature 0."""
         return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread
@@ -212,7 +212,7 @@ class Chooser(Protocol):
 
 
 class SampledChooser:
-    """Draws a candidate with its own uniform."""
+    """Draws each candidate with the uniform of its slot."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -267,9 +267,10 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
-    """Keep the smallest set of likeliest tokens whose total probability reaches ``share``.
+    """Return ``probs`` restricted to the likeliest tokens, and normalised.
 
-    The condition ``before > 0`` keeps the likeliest token even if ``share`` rounds to 0 in float32.
+    The tokens are the smallest set whose total probability reaches ``share``. The condition
+    ``before > 0`` keeps the likeliest token even if ``share`` rounds to 0 in float32.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

@@ -61,7 +61,7 @@ def distributions_along(
 ) -> Iterator[torch.Tensor]:
     """Yield the target's log-probabilities `[rows, vocabulary]` along the text, chunk by chunk.
 
-    They are at temperature 1, without top-k and top-p.
+    The probabilities are at temperature 1, without top-k and top-p.
     """
     ids = (*prompt_ids, *text_ids)
     check_room(pair.max_context, len(ids) - 1)
@@ -76,8 +76,8 @@ def log_probs_of(
 ) -> Iterator[torch.Tensor]:
     """Yield the target's log-probabilities `[tokens]` of each text's tokens, at temperature 1.
 
-    A text comes after its prompt. If the next one has the same prompt, the prompt's cache rows are
-    used again.
+    Each text follows its prompt. If consecutive texts have the same prompt, the prompt's cache rows
+    are used again.
     """
     longest = max((len(prompt) + len(text) for prompt, text in texts), default=0)
     check_room(pair.max_context, longest - 1)
@@ -130,8 +130,8 @@ def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
 def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
     """Return the rounds at one gamma.
 
-    ``matched``: for each position of the text, how many tokens the drafter proposes there without
-    this limit, and how many of them match the text.
+    ``matched``: for each position of the text, how many tokens the drafter would propose if gamma
+    did not limit their number, and how many of them match the text.
     """
     place, rounds = 0, list[tuple[int, int, int]]()
     while (left := len(matched) - place) > 0:
@@ -160,7 +160,11 @@ def _windows(
 def _chunks(
     steps: Sequence[Step], pair: Pair, text: torch.Tensor, first: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Feed ``text`` from position ``first`` on, in chunks, and yield as ``_windows`` does."""
+    """Feed ``text`` from position ``first`` on, in chunks.
+
+    Yields:
+        The models' logits `[rows, vocabulary]` and the next tokens `[rows]` of each chunk.
+    """
     rows = max(1, min(_MOST_ROWS, _MOST_ENTRIES // pair.vocabulary))
     for begin in range(first, len(text) - 1, rows):
         end = min(begin + rows, len(text) - 1)
@@ -178,7 +182,7 @@ def _draft_step(pair: Pair, config: RunConfig) -> Callable[[int], Step]:
     if chosen.method.name == "early-exit":
         return lambda capacity: pair.target_step(capacity).early_exit(chosen.number)
     if pair.draft is None:
-        raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
+        raise PairError("This pair has no draft model.", remedy="Load the pair with a draft model.")
     return pair.draft_step
 
 
@@ -238,7 +242,7 @@ def _odds(
 def _several_odds(
     draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Return ``_odds`` if ``count`` candidates are drawn at a position, with replacement."""
+    """Return ``_odds`` for ``count`` candidates per position, drawn with replacement."""
     p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
     rest = q  # the target's remaining mass, unnormalised
     for _ in range(count):

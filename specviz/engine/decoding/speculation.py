@@ -139,7 +139,8 @@ class Speculation(SpeculativeRun):
     def go_back(self, entry: Round) -> None:
         """Return to the state before a returned round.
 
-        ``config.record`` must be off, because a run with a record decodes one round ahead.
+        ``config.record`` must be off, because a run with a record has already decoded the next
+        round.
         """
         assert not self._played
         self._go_back(entry)
@@ -225,7 +226,8 @@ class Speculation(SpeculativeRun):
     ) -> tuple[Tree, Verdicts, _Ending | None]:
         """Draft, verify, and begin the record.
 
-        Tensors are freed on return. The clock still runs then, as it does in a plain step.
+        Tensors are freed on return, while the clock still runs. The time of a plain step also
+        includes the freeing of tensors.
 
         Returns:
             The candidates' tree, the verdicts, and the function that completes the record, if any.
@@ -268,10 +270,10 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return a deferred computation of the round: it adds the records that ``end`` returns.
+        """Return a deferred computation that adds the records of ``end`` to the round.
 
         Args:
-            numbers: the indices in the round of the candidates that have records.
+            numbers: the indices of the candidates that have records.
         """
 
         def write() -> Round:
@@ -302,7 +304,7 @@ class Speculation(SpeculativeRun):
             self._drafter.settle(valid, kept)
 
     def _keep_hidden(self, index: int, rows: Sequence[int]) -> None:
-        """Keep hidden states of the text's newest tokens, for the drafter in round ``index``.
+        """Store hidden states of the text's newest tokens, for the drafter in round ``index``.
 
         Args:
             rows: the rows of these tokens in the latest target pass.

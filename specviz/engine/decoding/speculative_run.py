@@ -62,7 +62,10 @@ class SpeculativeRun(ABC, Iterator[Round]):
         self._done = True
 
     def read_text(self) -> ReadText | None:
-        """Return the text so far and its caches, for later runs to copy; None if they cannot."""
+        """Return the text so far with its caches, so that later runs can copy the caches.
+
+        Return None if the caches cannot be copied.
+        """
         return None
 
     @abstractmethod
@@ -108,13 +111,17 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
     most = max((each.instead or 0 for each in forks), default=0)
     if most >= pair.vocabulary:
         raise ConfigError(
-            f"A fork names token {most}; the pair has only {pair.vocabulary:,} tokens.",
-            remedy="Fork the run on the pair that it was made with.",
+            f"A fork sets token {most}, but the pair has only {pair.vocabulary:,} tokens.",
+            remedy="Load the pair of the forked run.",
         )
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Write the forks' uniforms into ``uniforms``; return those replaced, by candidate position."""
+    """Write the forks' uniforms into ``uniforms``.
+
+    Returns:
+        The uniforms that were replaced, by candidate position.
+    """
     overruled: dict[int, float] = {}
     for fork in forks:
         slot = verdict_slot(fork.place)

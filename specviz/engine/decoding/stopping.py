@@ -92,7 +92,10 @@ class _Share:
 
 
 def _prior_share(chance: float) -> _Share:
-    """Return the prior for candidates of draft probability ``chance``: mean (1 + chance) / 2."""
+    """Return the prior for candidates with draft probability ``chance``.
+
+    Its mean is (1 + chance) / 2.
+    """
     return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
 
 
@@ -105,8 +108,8 @@ class _Known:
     """Evidence from earlier rounds.
 
     ``bins``: acceptance in each bin of the draft's probability; ``any``: acceptance of all
-    candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The quotient of
-    the two is the rate λ.
+    candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The rate λ is
+    ``tokens`` / ``steps``.
     """
 
     tokens: float
@@ -139,9 +142,9 @@ class CostStopper:
     tried, because verifying one more row may be expensive while several more cost little extra.
 
     A drafted candidate's acceptance probability is estimated by the share accepted among earlier
-    candidates of similar draft probability; for one that is not drafted yet, by the share among all
-    earlier candidates. Evidence decays towards a prior, so a run that stopped drafting may try
-    again.
+    candidates of similar draft probability. For a candidate that is not drafted yet, the share
+    among all earlier candidates is used. Evidence decays towards a prior, so a run that stopped
+    drafting may try again.
     """
 
     def __init__(self, costs: DraftingCosts, *, greedy: bool) -> None:

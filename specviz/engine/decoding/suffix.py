@@ -24,7 +24,7 @@ from specviz.engine.model.suffix_automaton import Match, SuffixAutomaton
 class SuffixDrafter(CopyingDrafter):
     """Copies the most frequent continuation of the text's longest known suffix.
 
-    When a run goes back, the drafter forgets the later tokens.
+    When a run returns to an earlier round, the drafter forgets the later tokens.
     """
 
     def __init__(
@@ -37,7 +37,10 @@ class SuffixDrafter(CopyingDrafter):
         self._in_texts = [Match()]  # in the given texts: matches before the text, after each token
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Rebuild the automaton if the run went back, which happens outside timed rounds."""
+        """Rebuild the automaton if the run returned to an earlier round.
+
+        This happens outside timed rounds.
+        """
         del kept
         if valid < len(self._own_text):
             del self._own_text[valid:], self._in_texts[valid + 1 :]
@@ -66,8 +69,8 @@ class SuffixDrafter(CopyingDrafter):
     def _most_frequent_next(self, own: Match, other: Match) -> int:
         """Return the token that most often follows the longer match.
 
-        ``own`` is the match in the run's text, ``other`` in the given texts. If they are equally
-        long, occurrences in all texts count.
+        ``own`` is the match in the run's text, and ``other`` is the match in the given texts. If
+        both are equally long, occurrences in all texts count.
         """
         if own.length != other.length:
             longer = own.length > other.length

@@ -39,9 +39,10 @@ class TargetPass:
         draws: Draws,
         forced: Mapping[int, int] | None = None,
     ) -> TargetPassResult:
-        """Feed ``pending``, the text's last token, and the candidates; judge the candidates.
+        """Feed the text's last token and the candidates; return the verdicts on the candidates.
 
-        ``forced``: tokens by position; the target's probability of these tokens is set to 1.
+        ``pending``: the text's last token. ``forced``: tokens by position; the target's
+        probability of these tokens is set to 1.
         """
         logits = self._read(pending, proposal).to(self._device)
         probs = self._sampler.probs(logits)

@@ -78,7 +78,7 @@ class TimedReplay:
     def _play(self) -> RoundTimes:
         known = self._rounds[self._run.index]
         entry = next(self._run)
-        assert entry.emitted == known.emitted, "the same seed gave another round"
+        assert entry.emitted == known.emitted, "the same seed gave a different round"
         return entry.times
 
     def _bring_to(self, start: int) -> None:

@@ -33,7 +33,10 @@ from specviz.engine.decoding.sampling import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TargetTokens:
-    """The target's tokens `[count + 1]`; only shared noise sets ``noise`` and ``margins``."""
+    """The target's tokens `[count + 1]`.
+
+    ``noise`` and ``margins`` are None unless draft and target share noise.
+    """
 
     token_ids: torch.Tensor
     noise: torch.Tensor | None = None  # [count + 1, vocabulary]
@@ -42,7 +45,7 @@ class _TargetTokens:
 
 class TargetSampler(Protocol):
     def sample(self, probs: torch.Tensor, draws: Draws, slots: Sequence[int]) -> _TargetTokens:
-        """Sample the target's tokens from its distributions `[count + 1, vocabulary]`.
+        """Return tokens sampled from the target's distributions `[count + 1, vocabulary]`.
 
         ``slots``: the slot of each token's uniform.
         """
@@ -129,7 +132,10 @@ class _Walk:
 
     @staticmethod
     def down(ids: Sequence[int], children: dict[int, list[int]], sampled: Sequence[int]) -> _Walk:
-        """Walk down; ``sampled``: the target's tokens after the text and after each node."""
+        """Walk down the tree; return the nodes that the walk tested.
+
+        ``sampled``: the target's tokens after the text and after each node.
+        """
         walk, accepted = _Walk(), True
         while accepted:
             accepted, wanted = False, sampled[walk.end + 1]
@@ -171,7 +177,7 @@ class SharedNoise:
         """Return Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v).
 
         The term of v is the probability that both models draw v. With tokens sorted by
-        target/draft, the maximum is target_w/target_v for w behind v and draft_w/draft_v for w
+        target/draft, the maximum is target_w/target_v for w after v and draft_w/draft_v for w
         before v. So two cumulative sums give every denominator.
         """
         p, q = draft.to(widest_float(draft)), target.to(widest_float(target))

@@ -51,7 +51,10 @@ class TreeReader(Protocol):
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Roll back to the first ``valid`` tokens; ``kept``: the fed nodes that joined the text."""
+        """Roll back to the first ``valid`` tokens of the text.
+
+        ``kept``: the fed tree nodes that are now part of the text.
+        """
         ...
 
 
@@ -132,7 +135,10 @@ class TreeDrafter:
     def _draw(
         self, logits: torch.Tensor, counts: Sequence[int], first: int, draws: Draws
     ) -> _Children:
-        """Draw each row's children, fewer if no token is left; the first one is node ``first``."""
+        """Draw ``counts[row]`` children for each row, or fewer if no token is left.
+
+        ``first``: the index of the first child in the tree.
+        """
         rows, tokens, distributions = list[int](), list[torch.Tensor](), list[torch.Tensor]()
         for row, most in enumerate(counts):
             left = logits[row : row + 1]
@@ -158,7 +164,10 @@ class _Children:
 
     @staticmethod
     def likeliest(counts: Sequence[int], ranked: torch.Tensor) -> _Children:
-        """Return the first ``counts`` tokens of each row of ``ranked`` `[num_nodes, width]`."""
+        """Return the first tokens of each row of ``ranked`` `[num_nodes, width]` as children.
+
+        ``counts``: the number of children per row.
+        """
         rows = [row for row, count in enumerate(counts) for _ in range(count)]
         places = [place for count in counts for place in range(count)]
         return _Children(rows, ranked[rows, places], [])

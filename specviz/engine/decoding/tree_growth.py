@@ -98,18 +98,19 @@ class LikeliestGrowth(_DynamicGrowth):
         return _possible(tops)
 
     def verified(self, scores: Sequence[float]) -> list[int]:
-        """Return the nodes with the likeliest paths; they include all their ancestors."""
+        """Return the nodes with the likeliest paths, which include the ancestors of each node."""
         return _likeliest(range(len(scores)), scores, self._candidates)
 
 
 class SampledGrowth(_DynamicGrowth):
     """Divides the candidates among the depths and nodes before they are drawn.
 
-    A node's k-th possible child has the node's score plus the k-th largest log-probability after
-    it. Deeper levels do not exist yet. To estimate their scores, all nodes there are assumed to
-    have the mean sorted probabilities of this level's nodes. The possible children of this level
-    and of deeper levels are ranked together, and the best are chosen, as many as there are
-    candidates left. The children drawn now are those chosen at this level.
+    The score of a node's k-th possible child is the node's score plus the k-th largest
+    log-probability of the node's next token. Deeper levels do not exist yet. To estimate their
+    scores, all nodes of deeper levels are assumed to have the mean sorted probabilities of this
+    level's nodes. The possible children of this level and of deeper levels are ranked together. The
+    best are chosen, as many as there are candidates left. The children drawn now are those chosen
+    at this level.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:

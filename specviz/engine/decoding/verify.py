@@ -175,7 +175,7 @@ def verify(
     verdict_uniforms: Tensor,  # [..., num_candidates]
     extra_uniform: Tensor,  # [...]
 ) -> Verification:
-    """Accept candidates up to the first rejection, then draw one more token."""
+    """Accept candidates up to the first rejection and draw one more token; return the results."""
     count = candidates.shape[-1]
     precise = widest_float(target_probs)
     draft_own = draft_probs.gather(-1, candidates[..., None])[..., 0]
@@ -197,9 +197,9 @@ def _extra_distribution(
 ) -> Tensor:
     """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
 
-    If all candidates are accepted, it is the target's distribution, otherwise the normalised
-    residual. If the models agree to the last bit, the residual is 0 everywhere and cannot be
-    normalised; the target's distribution replaces it.
+    If all candidates are accepted, this is the target's distribution; otherwise it is the
+    normalised residual. If the models agree to the last bit, the residual is 0 everywhere and
+    cannot be normalised. Then the target's distribution replaces it.
     """
     count, vocabulary = draft_probs.shape[-2:]
     target_row = _row(target_probs, num_accepted, vocabulary)

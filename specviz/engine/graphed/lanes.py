@@ -55,7 +55,10 @@ class _Memory:
         return PairMemory(self.target, self.draft, self.state)
 
     def cached(self, key: tuple[object, ...], make: Callable[[], Any], most: int) -> Any:
-        """Return the value cached for ``key``, or make it; keep the ``most`` keys used last."""
+        """Return the value cached for ``key``; if there is none, make it and cache it.
+
+        The cache keeps the ``most`` keys that were used last.
+        """
         if key not in self.stages:
             self.stages[key] = make()
             while len(self.stages) > most:
@@ -84,11 +87,11 @@ class GraphedLanes:
         if not config.is_chain:
             return missing_reason(STATIC_CAPABILITIES.trees)
         if config.rule not in _RULES:
-            return f"rule={config.rule} cannot be run on the device alone"
+            return f"rule={config.rule} cannot run entirely on the device"
         if config.draft_until != "count":
-            return "drafting that stops early cannot be run on the device alone"
+            return "drafting that stops early cannot run entirely on the device"
         if not config.draft_method.needs_draft:
-            return "only drafting by the draft model can be run on the device alone"
+            return "only drafting by the draft model can run entirely on the device"
         return ""
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedRounds:
@@ -154,7 +157,10 @@ class GraphedLanes:
 
 
 def _return_memory(idle: list[_Memory], memory: _Memory) -> None:
-    """Append memory to ``idle``; keep the largest few with a draft, and the largest few without."""
+    """Append memory to ``idle``; if there are too many of its kind, remove the smallest.
+
+    The two kinds are memories with a draft and memories without a draft.
+    """
     idle.append(memory)
     same_kind = [each for each in idle if (each.draft is None) == (memory.draft is None)]
     if len(same_kind) > _MOST_IDLE:

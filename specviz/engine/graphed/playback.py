@@ -69,8 +69,9 @@ class OnHost:
 class OnCuda:
     """Runs stages as CUDA graphs, and fetches values through pinned memory.
 
-    All graphs are captured on one stream into one memory pool, so they share temporary memory. That
-    is safe because the graphs run one after the other, and none needs what it left there before.
+    All graphs are captured on one stream into one memory pool, so they share temporary memory. This
+    is safe because the graphs run one after the other, and no graph reads temporary values of an
+    earlier run.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -79,7 +80,10 @@ class OnCuda:
         self._side: Any = torch.cuda.Stream(device)
 
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
-        """Capture after a warm-up run, which selects kernels and allocates buffers."""
+        """Return the function as a CUDA graph.
+
+        A warm-up run before the capture selects kernels and allocates buffers.
+        """
         function = torch.inference_mode()(
             function
         )  # only the function: tensors of the capture must stay mutable
@@ -114,7 +118,7 @@ class OnCuda:
         return earlier.elapsed_time(later) / 1e3
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
-        """Copy through pinned memory, which torch does not reuse before the copy is done."""
+        """Queue a copy to pinned memory, which torch does not reuse before the copy is done."""
         buffer = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
         buffer.copy_(values, non_blocking=True)
         arrived = self.mark()
@@ -134,7 +138,7 @@ def _own_workspaces() -> Iterator[None]:
     """Make cuBLAS allocate its workspaces from the graph's pool in the ``with`` block.
 
     Otherwise cuBLAS would own the workspaces and free them during another capture, although this
-    graph still writes there.
+    graph still writes to them.
     """
     torch._C._cuda_clearCublasWorkspaces()
     try:

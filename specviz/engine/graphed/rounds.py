@@ -30,7 +30,7 @@ class _Launched:
 
 
 class GraphedRounds:
-    """Implements ``device_lanes.RoundLane``."""
+    """Implements ``device_lanes.RoundLane`` with captured stages."""
 
     def __init__(
         self,
@@ -145,8 +145,9 @@ def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int
     """Return the uniforms of all rounds, and the seed's uniforms that forks replaced.
 
     Returns:
-        The uniforms `[rounds, 2 γ + 1]`, also of rounds that are launched beyond the end of the
-        text, but of ``most`` rounds at most. Then the replaced uniforms, by round and position.
+        The uniforms `[rounds, 2 γ + 1]` and the replaced uniforms, by round and position.
+        ``rounds`` is at most ``most``. It includes rounds that are launched beyond the end of the
+        text.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

@@ -21,8 +21,8 @@ from specviz.record.run_config import RunConfig
 class SingleStep:
     """The stage (see ``playback.py``) that decodes one token, for one sampling configuration.
 
-    It appends the drawn token or, after ``follow_text(True)``, the next token that is written in
-    ``state``.
+    The stage appends the drawn token. After ``follow_text(True)``, it appends the next token that
+    is written in ``state`` instead.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class SingleStep:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
     def follow_text(self, known: bool) -> None:
-        """Set whether the step appends the next token written in ``state``, not the drawn one."""
+        """Set whether the step appends the next token written in ``state`` or the drawn token."""
         self._known.fill_(known)
 
     def stage(self, seen: int) -> Stage:
@@ -125,7 +125,10 @@ class GraphedTarget:
         self._length -= count
 
     def _set_tokens(self, token_ids: Sequence[int], index: int) -> None:
-        """Write these tokens to the text after the cached ones; the next step feeds the first."""
+        """Write these tokens to the text after the cached tokens.
+
+        The next step feeds the first of these tokens.
+        """
         self._ahead.clear()
         self._state.write(token_ids, self._length)
         self._state.set_position(self._length + 1, index)

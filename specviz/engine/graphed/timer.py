@@ -26,7 +26,7 @@ class GraphedTimer:
         token_ids: Sequence[int],
         context: int,
     ) -> None:
-        """``chain_of``: returns the stages of a round with this γ."""
+        """``chain_of`` takes γ and returns the stages of a round with γ candidates."""
         self._memory = memory
         self._chain_of = chain_of
         self._target = target

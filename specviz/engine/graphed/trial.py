@@ -78,9 +78,13 @@ def _disagreement(pair: Pair, lanes: GraphedLanes) -> str:
     """Return what differs from step-by-step decoding, or an empty string."""
     for weights, info in zip(lanes.weights, (pair.info.target, pair.info.draft), strict=True):
         if weights is not None and info is not None and not _same_logits(pair, weights):
-            return f"the static cache gives different logits for {info.name}"
+            return f"the logits of {info.name} with a static cache differ from those without"
     if pair.draft is None:
-        return "" if _same_text_alone(pair, lanes) else "the graphed target emits different tokens"
+        return (
+            ""
+            if _same_text_alone(pair, lanes)
+            else "the graphed target emits tokens that are not the likeliest"
+        )
     return (
         ""
         if _same_rounds(pair, lanes)

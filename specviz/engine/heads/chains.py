@@ -1,4 +1,4 @@
-"""Run an EAGLE head on many chains of candidates at once, each from another point of one text.
+"""Run an EAGLE head on many chains of candidates at once; each begins at another token of a text.
 
 The candidates are the text's own tokens. One pass computes the rows of the text from the target's
 hidden states; all chains share these rows. Then each candidate position takes one pass, with a row
@@ -35,7 +35,7 @@ class EagleChains(EagleRun):
 
     @torch.inference_mode()
     def logits(self) -> Iterator[torch.Tensor]:
-        """Yield the logits `[num_starts, vocabulary]` at one candidate position after the other."""
+        """Yield the logits `[num_starts, vocabulary]` of each candidate position in turn."""
         count = len(self._starts)
         x = self._rows(0, self._read_rows, self._head.fuse(self._states[: self._read_rows]))
         x = x[self._starts - 1]
@@ -51,7 +51,10 @@ class EagleChains(EagleRun):
         return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that rows embed: token t + ``shift_ids`` for row t, but 1 for row 0."""
+        """Return the tokens that rows embed.
+
+        Row t embeds token t + ``shift_ids``, but row 0 always embeds token 1.
+        """
         if self._head.settings.shift_ids == 1:
             return self._text[places + 1]
         return self._text[places.clamp(min=1)]

@@ -109,7 +109,10 @@ class DFlashHead(Head):
         return self.weights.logits(self.norm(drafting, self.weights.final_norm))
 
     def mask(self, layer: DFlashLayer, length: int) -> torch.Tensor | None:
-        """Return which keys (of ``length`` tokens, then the block) each row sees; None if all."""
+        """Return a mask of the keys that each row sees; None if every row sees all keys.
+
+        The keys are those of ``length`` tokens, then those of the block.
+        """
         window, size = self.weights.window, self.weights.block_size
         if not layer.sliding or window is None:
             return None

@@ -18,7 +18,7 @@ from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts, section
 from specviz.values import Value
 
-_COPY_CONFIG = "Copy or download its config.json again."
+_COPY_CONFIG = "Copy or download the head's config.json again."
 _OWN_TARGET = "Use a head that was trained for this target."
 _MASK_FILE = "mask_embedding.pt"
 _UNUSED = ("verifier_lm_head.weight", "verifier_norm.weight")  # copies of the target's tensors
@@ -27,7 +27,7 @@ _STATIC_ROPE = ("linear", "llama3", "yarn")  # kinds with the same frequencies f
 
 
 class DFlashSettings(Value):
-    """Settings that the files may state wrongly or not at all."""
+    """Settings that the files may omit or state wrongly."""
 
     places: tuple[int, ...]  # as in ``HiddenStates``
     mask_token_id: int
@@ -82,7 +82,7 @@ class DFlashWeights(Value, eq=False):
 def read_dflash(
     facts: HeadFacts, target: TargetParts
 ) -> tuple[DFlashWeights, DFlashSettings, tuple[str, ...]]:
-    """Read a head's weights, settings and notices.
+    """Read and return a head's weights, settings and notices.
 
     Raises:
         ModelFileError: A tensor or a setting is missing, unknown or not valid.
@@ -136,7 +136,7 @@ def _state_count(tensors: HeadTensors, target: TargetParts) -> int:
     shape = tensors.needed_shape("fc.weight")
     if shape[-1] % target.width:
         raise PairError(
-            f"fc.weight has {shape[-1]} columns, no multiple of the width {target.width} of "
+            f"fc.weight has {shape[-1]} columns, not a multiple of the width {target.width} of "
             f"{target.name}.",
             remedy=_OWN_TARGET,
         )
@@ -186,7 +186,10 @@ def _places(facts: HeadFacts, config: Any, target: TargetParts, count: int) -> t
 
 
 def _default_layers(facts: HeadFacts, config: Any, target: TargetParts) -> tuple[int, ...]:
-    """Return evenly spaced layers; a head reads their outputs if its files state no layers."""
+    """Return the layers whose outputs a head reads if its files state no layers.
+
+    The layers are evenly spaced.
+    """
     stated = facts.config.get("num_target_layers")
     layers = stated if type(stated) is int else target.layers
     count = int(config.num_hidden_layers)
@@ -297,7 +300,7 @@ def _block_size(facts: HeadFacts) -> int:
 
 
 def _mask_embedding(facts: HeadFacts, width: int, like: torch.Tensor) -> torch.Tensor | None:
-    """Return the mask's embedding `[1, width]` from its own file; None if there is no such file."""
+    """Return the mask token's embedding `[1, width]` from ``_MASK_FILE``; None if it is missing."""
     path = facts.path / _MASK_FILE
     if not path.is_file():
         return None
@@ -309,7 +312,7 @@ def _mask_embedding(facts: HeadFacts, width: int, like: torch.Tensor) -> torch.T
         found = found.get("embedding")
     if not isinstance(found, torch.Tensor) or found.numel() != width:
         raise ModelFileError(
-            f"{_MASK_FILE} of {facts.path.name} is not one embedding of width {width}.",
-            remedy="Copy or download it again.",
+            f"{_MASK_FILE} of {facts.path.name} does not contain one embedding of width {width}.",
+            remedy="Copy or download the file again.",
         )
     return found.reshape(1, width).to(like)

@@ -62,10 +62,10 @@ def read_logits(
     embedding: torch.Tensor | None,
     scale: float,
 ) -> DraftLogits:
-    """Take the output matrix and the vocabulary maps out of a head's tensors.
+    """Return the ``DraftLogits`` of a head, with its output matrix and its vocabulary maps.
 
-    A head without an output matrix uses its own embedding if its configuration ties the two;
-    otherwise it uses the target's output matrix.
+    The function removes both from ``tensors``. A head without an output matrix uses its own
+    embedding if its configuration ties the two; otherwise it uses the target's output matrix.
 
     Raises:
         ModelFileError: A map is missing, damaged, or outside the target's vocabulary.
@@ -81,7 +81,7 @@ def read_logits(
         matrix = target.output if ids is None else _Chosen(target.output, ids)
     else:
         raise PairError(
-            f"The head has no output matrix, and its width {shape.width} differs from "
+            f"The head has no output matrix, and its width {shape.width} differs from the width "
             f"{target.width} of {target.name}.",
             remedy="Use a head that was trained for this target.",
         )
@@ -104,7 +104,7 @@ def _target_ids(
 ) -> torch.Tensor | None:
     """Return the target's id of each draft token; None if the head has no reduced vocabulary.
 
-    ``rows``: the output matrix's rows; None if the head has no output matrix.
+    ``rows``: how many rows the head's output matrix has; None if the head has no output matrix.
     """
     offsets, mask = _vector(tensors, "d2t"), _vector(tensors, "t2d")
     if mask is not None:

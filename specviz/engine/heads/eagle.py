@@ -199,7 +199,7 @@ class EagleRun(HeadRun):
         self._node_states.clear()
 
     def _append(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Append consecutive rows; return the last row's logits and keep its state."""
+        """Append consecutive rows; store the last row's state and return its logits."""
         begin = self._length + self._drafted
         end = begin + len(token_ids)
         ids = self._shifted(token_ids, begin, end)
@@ -232,13 +232,16 @@ class EagleRun(HeadRun):
         return x
 
     def _outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the states to continue from, and the logits."""
+        """Return the states from which later candidates are drafted, and the logits."""
         normed = x if self._weights.norm is None else self._weights.norm(x)
         recycled = normed if self._head.settings.recycle_normed else x
         return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-        """Return the tokens that rows embed: token t + ``shift_ids`` for row t, but 1 for row 0."""
+        """Return the tokens that rows embed.
+
+        Row t embeds token t + ``shift_ids``, but row 0 always embeds token 1.
+        """
         if self._head.settings.shift_ids == 1:
             return token_ids
         self._ids[begin:end] = token_ids
@@ -246,7 +249,7 @@ class EagleRun(HeadRun):
         return self._ids[earlier.clamp_(min=0)]
 
     def _mask(self, begin: int, end: int) -> torch.Tensor | None:
-        """Return which rows each new row sees; None for a single row, which sees all."""
+        """Return a mask of the rows that each new row sees; None for one row, which sees all."""
         if end - begin == 1:
             return None
         seen = torch.ones(end - begin, end, dtype=torch.bool, device=self._cos.device)

@@ -39,7 +39,7 @@ def joined_states(tensors: HeadTensors, target: TargetParts) -> int:
     columns = tensors.needed_shape("fc.weight")[-1]
     if columns % target.width or columns == 0:
         raise PairError(
-            f"The head's fc.weight has {columns} columns, no multiple of the width "
+            f"The head's fc.weight has {columns} columns, not a multiple of the width "
             f"{target.width} of {target.name}.",
             remedy=_THIS_TARGET,
         )
@@ -53,6 +53,6 @@ def logit_scale(facts: HeadFacts) -> float:
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise ModelFileError(
             "logit_scale in the head's config.json is not a number.",
-            remedy="Copy or download its config.json again.",
+            remedy="Copy or download the head's config.json again.",
         )
     return float(found)

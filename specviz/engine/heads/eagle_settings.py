@@ -44,7 +44,10 @@ class _Reading:
     notices: list[str] = field(default_factory=list)
 
     def flag(self, name: str) -> bool | None:
-        """Return a switch from ``eagle_config`` or the configuration itself; None if in neither."""
+        """Return a boolean setting from ``eagle_config``, or else from the whole configuration.
+
+        Return None if neither states the setting.
+        """
         for part in (section(self.facts.config, "eagle_config"), self.facts.config):
             if isinstance(found := part.get(name), bool):
                 return found
@@ -68,14 +71,14 @@ class _Reading:
         if stated := self.facts.feature_layers:
             if min(stated) < 0:
                 raise ModelFileError(
-                    f"The head states the layer {min(stated)}, a negative id.",
+                    f"The head states the negative layer id {min(stated)}.",
                     remedy=_STATE_LAYERS,
                 )
             places = tuple(each + (self.facts.convention == "output") for each in stated)
             if self.facts.convention == "":
                 self.notices.append(
-                    f"The head's layers {_listed(stated)} are taken as layer inputs, as in vLLM; "
-                    "SGLang takes them as layer outputs."
+                    f"The head reads the inputs of the target's layers {_listed(stated)}, as in "
+                    "vLLM; SGLang reads their outputs."
                 )
         else:
             places = _default_places(layers)
@@ -88,7 +91,7 @@ class _Reading:
         if self.facts.layout != "speculators":
             return False
         self.notices.append(
-            "The head does not state norm_before_residual; it is on, as in vLLM for this format."
+            "The head does not state norm_before_residual, so it is on, as in vLLM for this format."
         )
         return True
 
@@ -96,7 +99,7 @@ class _Reading:
         if (stated := self.flag(flag)) is not None:
             return stated
         if name in stored:
-            self.notices.append(f"The head has {name} but does not state {flag}, which is on.")
+            self.notices.append(f"The head has {name} but does not state {flag}, so {flag} is on.")
         return name in stored
 
     def _recycle_normed(self) -> bool:
@@ -121,7 +124,7 @@ def read_settings(
     """Return the settings that a head's files state, with notices about ambiguous ones.
 
     Args:
-        count: The number of the target's states that the head joins, from its weights' shapes.
+        count: How many of the target's states the head joins, according to its weights' shapes.
         stored: Which of the optional norms "input_norm" and "fc_norm" the files have.
 
     Raises:
@@ -133,7 +136,7 @@ def read_settings(
     if settings.norm_before_fc and settings.fc_norm:
         raise ModelFileError(
             f"{facts.path.name} states both norm_before_fc and fc_norm.",
-            remedy="Set one of them to false in its config.json.",
+            remedy="Set one of these two to false in the head's config.json.",
         )
     return settings, tuple(reading.notices)
 
@@ -142,15 +145,15 @@ def _default_places(layers: int) -> tuple[int, ...]:
     places = (2, layers // 2, layers - 3)
     if not 2 < places[1] < places[2]:
         raise PairError(
-            f"The head does not state which layers it reads, and its target has only {layers}, "
-            "too few for the default.",
+            f"The head does not state which layers it reads, and its target has only {layers} "
+            "layers, too few for the default.",
             remedy=_STATE_LAYERS,
         )
     return places
 
 
 def check_places(places: tuple[int, ...], count: int, layers: int) -> None:
-    """Raise an error unless there are ``count`` places, all in a target of ``layers`` layers."""
+    """Raise an error unless there are ``count`` places, all within ``layers`` target layers."""
     if len(places) != count:
         raise ModelFileError(
             f"The head states {len(places)} layers, but its weights are for {count} hidden states.",
@@ -158,7 +161,7 @@ def check_places(places: tuple[int, ...], count: int, layers: int) -> None:
         )
     if missing := [each for each in places if each not in range(AFTER_NORM, layers + 1)]:
         raise PairError(
-            f"The head reads layer {missing[0]}, but its target has only {layers}.",
+            f"The head reads layer {missing[0]}, but its target has only {layers} layers.",
             remedy=_LAYERS_REMEDY,
         )
 

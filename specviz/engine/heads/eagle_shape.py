@@ -87,7 +87,7 @@ def _stated(facts: HeadFacts) -> dict[str, Any]:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise ModelFileError(
             f"transformer_layer_config of the head is not valid: {reason}.",
-            remedy="Copy or download its config.json again.",
+            remedy="Copy or download the head's config.json again.",
         ) from None
     return built.to_dict() | {"model_type": built.model_type}
 
@@ -166,5 +166,5 @@ def _positive(stated: Mapping[str, Any], key: str) -> float:
 def _invalid(key: str) -> ModelFileError:
     return ModelFileError(
         f"{key} in the head's config.json is missing or not valid.",
-        remedy="Copy or download its config.json again.",
+        remedy="Copy or download the head's config.json again.",
     )

@@ -120,13 +120,16 @@ class WeightsReader:
         return weights
 
     def _embedding(self) -> torch.Tensor | None:
-        """Return the head's own embedding, padded to as many rows as the target's; None if none."""
+        """Return the head's own embedding, padded to the target's number of rows.
+
+        Return None if the head has no embedding of its own.
+        """
         name, rows = "embed_tokens.weight", self.target.vocabulary
         if name not in self.tensors:
             if self.shape.width != self.target.width:
                 raise PairError(
                     f"The head has no embedding, and its width {self.shape.width} differs from "
-                    f"{self.target.width} of {self.target.name}.",
+                    f"the width {self.target.width} of {self.target.name}.",
                     remedy=_THIS_TARGET,
                 )
             return None

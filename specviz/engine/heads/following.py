@@ -16,7 +16,7 @@ from specviz.engine.model.step_capabilities import HiddenStates
 
 
 class ReadText:
-    """A text with the target's distributions and hidden states; the target's heads share it."""
+    """A text with the target's distributions and hidden states, for all heads of the target."""
 
     @torch.inference_mode()
     def __init__(
@@ -60,7 +60,7 @@ def acceptance_along(
     """Return the acceptance probability `[num_starts, depth]` of the head's candidates.
 
     A round begins after each token index in ``starts``. Its candidates are the text's own tokens,
-    so the value at a position holds if all candidates before it were accepted.
+    so the value at a position assumes that all candidates before it were accepted.
 
     Args:
         depth: candidates per round; fewer if the head has a lower limit.
@@ -98,7 +98,7 @@ def _proposable(head: Head) -> torch.Tensor | slice:
 def _by_position(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Return the logits `[num_starts, vocabulary]` at one candidate position after the other."""
+    """Return an iterator over the logits `[num_starts, vocabulary]` of each candidate position."""
     if isinstance(head, EagleHead):
         return EagleChains(head, text.ids, text.states(head), depth, starts).logits()
     return _one_by_one(head, text, depth, starts)
@@ -107,7 +107,7 @@ def _by_position(
 def _one_by_one(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Return the same as ``_by_position``, but draft one chain at a time."""
+    """Return the same logits as ``_by_position``, but draft one chain at a time."""
     run, states = head.start(len(text.ids) + depth + 1), text.states(head)
     chains = list[torch.Tensor]()
     for start in starts:
@@ -130,8 +130,8 @@ def rounds_along(
     and otherwise draws another token in proportion to the target's probabilities.
 
     Args:
-        span: the index of the newest token when the first round begins, and the length of the text
-            from which on no round begins. The last round may accept tokens beyond this length.
+        span: the index of the newest token when the first round begins, then the text length at
+            which no more rounds begin. The last round may accept tokens beyond this length.
         limit: the greatest length of the text; rounds near it draft fewer, as in llama.cpp.
     """
     gamma = min(gamma, head.most_candidates or gamma)
@@ -154,7 +154,10 @@ def rounds_along(
 def _accepted_at_once(
     head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
 ) -> Callable[[int], int]:
-    """Return a function from the index of a round's newest token to its accepted candidates."""
+    """Return a function that returns how many candidates a round accepts.
+
+    The function's argument is the index of the text's newest token when the round begins.
+    """
     if not starts:
         return lambda _: 0
     chains = EagleChains(head, text.ids, text.states(head), gamma, starts)
@@ -169,7 +172,10 @@ def _accepted_at_once(
 
 
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
-    """Do what ``_accepted_at_once`` does, with any head. Call the result with ascending indices."""
+    """Return the same function as ``_accepted_at_once``, but for any head.
+
+    The function must be called with ascending indices.
+    """
     run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
 
     def accepted_after(start: int) -> int:

@@ -25,7 +25,7 @@ NO_TREES = Missing("This head does not draft trees", "Draft a chain of candidate
 
 
 class TargetParts(Value, eq=False):
-    """What a head uses of its target."""
+    """The parts and sizes of a target that its heads use."""
 
     name: str
     layers: int
@@ -80,7 +80,7 @@ class Head(ABC):
 
     @property
     def trees(self) -> Offered:
-        """Return whether the head's runs have ``branch``."""
+        """Return whether the head's runs implement ``branch``, which drafts trees."""
         return NO_TREES
 
     @abstractmethod

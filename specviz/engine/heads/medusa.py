@@ -23,7 +23,7 @@ from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts
 from specviz.values import Value
 
-_COPY_AGAIN = "Copy or download it again."
+_COPY_AGAIN = "Copy or download the head again."
 _OWN_TARGET = "Use a head that was trained for this target."
 _TOKEN_MAP = "token_map"
 _SHARED_OUTPUT = "lm_head.weight"  # one for all heads: vLLM's ``original_lm_head``
@@ -138,7 +138,7 @@ class MedusaHead(Head):
         return _MedusaRun(self, self.target.width)
 
     def logits(self, candidate: int, state: torch.Tensor) -> torch.Tensor:
-        """Return the logits of candidate ``candidate`` (0: the first) from states `[1, width]`."""
+        """Return the logits of one candidate from states `[1, width]`; candidate 0 is the first."""
         head = self._weights.heads[self.settings.first_head + candidate]
         for block in head.blocks:
             state = state + F.silu(F.linear(state, block.weight, block.bias))
@@ -207,7 +207,7 @@ def _block_names(tensors: HeadTensors, folder: str) -> tuple[tuple[str, ...], ..
     numbered = all(sorted(each) == list(range(len(each))) for each in (found, *found.values()))
     if not found or not numbered or len(counts) > 1:
         raise ModelFileError(
-            f"{folder} does not contain equally deep Medusa heads, numbered from 0.",
+            f"The Medusa heads in {folder} are missing, misnumbered or not equally deep.",
             remedy=_COPY_AGAIN,
         )
     return tuple(

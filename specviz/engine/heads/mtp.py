@@ -279,7 +279,7 @@ class _MtpRun(HeadRun):
         return self._head.target.output(outputs[-1:]).float()
 
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the tokens that rows embed; if ``shift_ids`` is 0, each row's is one earlier."""
+        """Return the tokens that rows embed; if ``shift_ids`` is 0, the tokens before these."""
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]
         earlier = torch.arange(first - 1, last - 1, device=self._tokens.device)
@@ -294,7 +294,7 @@ class _MtpRun(HeadRun):
 
 
 def _causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
-    """Return the causal mask of rows after ``first`` others; None if no mask is needed."""
+    """Return the causal mask of new rows after ``first`` cached rows; None if none is needed."""
     if len(rows) == 1 or first == 0:
         return None  # without a mask, attention over equally many rows and keys is causal
     total = first + len(rows)

@@ -12,7 +12,7 @@ from specviz.formats.heads import HeadFacts
 
 
 def open_head(facts: HeadFacts, target: TargetParts) -> Head:
-    """Read a head's weights and check them against the target.
+    """Return a head with its weights, checked against the target.
 
     Raises:
         ModelFileError: The files are damaged or not supported.

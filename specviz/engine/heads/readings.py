@@ -38,7 +38,9 @@ class Reading(Value, eq=False):
 
 
 def readings(head: Head, layers: int) -> list[Reading]:
-    """Return the head with the settings of its files, then with all others that its weights allow.
+    """Return the head with the settings of its files, then with other settings.
+
+    The other settings are all combinations that the head's weights allow.
 
     Args:
         layers: The target's number of layers.
@@ -59,7 +61,7 @@ def readings(head: Head, layers: int) -> list[Reading]:
 
 
 def _options(head: Head, layers: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield each setting that may be wrong with its possible values, the head's own first."""
+    """Yield each setting that may be wrong and its possible values, the current value first."""
     own = head.settings
     if hasattr(own, "places") and min(own.places) >= 0:
         moved = [tuple(each + by for each in own.places) for by in (0, 1, -1)]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from specviz.errors import ModelFileError
 from specviz.formats.heads import HeadFacts, is_pickle
 
-_COPY_AGAIN = "Copy or download it again."
+_COPY_AGAIN = "Copy or download the head again."
 _USE_SAFETENSORS = "Use a copy in safetensors format."
 _PLAIN_NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -38,7 +38,7 @@ class HeadTensors:
         return tuple(self._tensors[name].shape) if name in self._tensors else None
 
     def needed_shape(self, name: str) -> tuple[int, ...]:
-        """Return a tensor's shape; raise ModelFileError if it has no dimension or is missing."""
+        """Return a tensor's shape; raise ModelFileError if the tensor is missing or a scalar."""
         if not (found := self.shape(name)):
             what = "no tensor" if found is None else "a single number instead of the tensor"
             raise ModelFileError(f"{self._folder} has {what} {name}.", remedy=_COPY_AGAIN)
@@ -83,8 +83,8 @@ def read_head_tensors(facts: HeadFacts, like: torch.Tensor) -> tuple[HeadTensors
     """Read all tensors of a head's folder, and return them with notices.
 
     Raises:
-        ModelFileError: A file is damaged or holds more than tensors, or a weight is quantised or
-            not finite.
+        ModelFileError: A file is damaged or contains objects other than tensors, or a weight is
+            quantised or not finite.
     """
     tensors: dict[str, torch.Tensor] = {}
     notices = []
@@ -112,7 +112,7 @@ def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        culprit = f"{path.name} contains more than tensors, and loading it could run code."
+        culprit = f"{path.name} contains more than tensors, and loading the file could run code."
         raise ModelFileError(culprit, remedy=_USE_SAFETENSORS) from None
     except (RuntimeError, EOFError, ValueError, KeyError):
         raise _damaged(path) from None

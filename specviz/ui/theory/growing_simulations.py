@@ -34,7 +34,7 @@ class TextSimulator(Protocol):
 
 
 class GrowingSimulation:
-    """One simulation: its result so far, and its estimates of the rejections per text, by batch."""
+    """A simulation: its result so far, and the estimated rejections per text after each batch."""
 
     def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None

@@ -1,7 +1,7 @@
 """The runs that a section of a theory page analyses.
 
-The user chooses the runs of a kept comparison, or recorded runs shipped with specviz. To make more
-such runs, the section offers lanes for Compare and a command.
+The user chooses the runs of a stored comparison, or recorded runs shipped with specviz. To make
+more such runs, the section offers lanes for Compare and a command.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class RunLink(Value):
 class MethodRuns(Value, Generic[T], eq=False):
     """What a section computed from a set of runs (``found``), and how to present the runs.
 
-    ``about`` is a sentence about the runs, and ``links`` open them. ``row`` is the kept comparison,
-    or None for the runs shipped with specviz.
+    ``about`` is a sentence about the runs, and ``links`` open them. ``row`` is the stored
+    comparison, or None for the runs shipped with specviz.
     """
 
     found: T
@@ -75,7 +75,7 @@ def choose_methods(
     find: Callable[[Sequence[Trace]], T | None],
     shipped: ShippedFindings[T],
 ) -> MethodRuns[T]:
-    """Let the user choose a kept comparison, newest first; return what its runs show.
+    """Let the user choose a stored comparison, newest first; return the results of its runs.
 
     Return the results of the shipped runs if no comparison fits, or if ``find`` returns None.
 
@@ -189,13 +189,15 @@ def show_about(
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):
         _list_runs(runs.links)
-        st.markdown("This command makes and keeps runs of the lanes for Compare:")
+        st.markdown("This command makes and stores runs with these lanes:")
         st.code(_command(texts), language="bash", wrap_lines=True)
 
 
 def _list_runs(links: Sequence[RunLink]) -> None:
     if not links:
-        st.markdown("Of the recorded runs, only results are stored, so the runs cannot be opened.")
+        st.markdown(
+            "Only the results of the recorded runs are stored, so the runs cannot be opened."
+        )
     for lane in dict.fromkeys(each.lane for each in links):
         own = [each for each in links if each.lane == lane]
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -43,8 +43,8 @@ class TestSettings:
         head = opened(write_eagle3(tmp_path, layout="specforge", eagle_config=nested))
         assert head.states.places == (1, 3, 4)
         assert head.notices == (
-            "The head's layers 1, 3, 4 are taken as layer inputs, as in vLLM; SGLang takes them as "
-            "layer outputs.",
+            "The head reads the inputs of the target's layers 1, 3, 4, as in vLLM; SGLang reads "
+            "their outputs.",
         )
 
     def test_missing_norm_before_residual_depends_on_the_layout(self, tmp_path: Path) -> None:
@@ -232,7 +232,10 @@ _BAD_TENSORS: dict[str, tuple[Change, str]] = {
         lambda tensors: (tensors.pop("d2t"), tensors.pop("t2d")),
         "has 40 rows instead of 128",
     ),
-    "target's width": (_set("fc.weight", torch.zeros(WIDTH, 100)), "no multiple of the width 32"),
+    "target's width": (
+        _set("fc.weight", torch.zeros(WIDTH, 100)),
+        "not a multiple of the width 32",
+    ),
     "joined states": (_set("fc.weight", torch.zeros(WIDTH, 2 * WIDTH)), "are for 2 hidden states"),
 }
 _BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
@@ -246,7 +249,10 @@ _BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "two norms": ({"norm_before_fc": True, "fc_norm": True}, "both norm_before_fc and fc_norm"),
     "vocabulary": ({"vocab_size": 129}, "a vocabulary of 129 tokens"),
     "target": ({"target_hidden_size": 64}, "a target of width 64"),
-    "negative": ({"eagle_aux_hidden_state_layer_ids": [2, 4, -1]}, "states the layer -1"),
+    "negative": (
+        {"eagle_aux_hidden_state_layer_ids": [2, 4, -1]},
+        "states the negative layer id -1",
+    ),
 }
 
 

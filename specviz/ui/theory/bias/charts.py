@@ -37,7 +37,7 @@ _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
 
 
 class ExactPoint(Value):
-    """A named, exact point of the plane."""
+    """A named point of the bias-rejection plane with exact coordinates."""
 
     name: str
     reject: float
@@ -56,7 +56,7 @@ class SimulatedPoint(Value):
 
 
 class Dots(Value):
-    """Tokens of runs as points of the plane: P(reject), bias and tooltip per token."""
+    """Points of the plane, one per token of some runs: P(reject), bias and tooltip."""
 
     reject: Sequence[float]
     bias: Sequence[float]
@@ -101,7 +101,7 @@ def pareto_plane(
     """Draw the Pareto front and the impossible triangle, with exact, simulated and measured points.
 
     Args:
-        distance: TV between draft and target, where the front meets the axes.
+        distance: TV between draft and target. The front meets both axes at this value.
         unit: Text appended to the axis titles.
     """
     made = figure(x_title=f"P(reject){unit}", y_title=f"bias: distance from the target{unit}")
@@ -150,7 +150,10 @@ def _add_front(made: go.Figure, distance: float) -> None:
 def _notes(
     distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Return annotations for the two ends of the front. An end near a named point gets none."""
+    """Return annotations for the two ends of the Pareto front.
+
+    An end near a named point gets no annotation.
+    """
     if distance <= 0.0:
         return []
     notes = (
@@ -200,7 +203,7 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
     """Return a label per point.
 
-    Of several overlapping points, the first is labelled with all names and the others are not.
+    If points overlap, the first gets a label with all their names and the others get "".
     """
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
@@ -312,7 +315,10 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw a dot per round: expected accepted candidates, token by token (x) and by block (y)."""
+    """Draw a dot per round: expected accepted candidates of both kinds of verification.
+
+    Token-by-token verification is on the x axis, and block verification is on the y axis.
+    """
     made = figure(x_title="token by token", y_title="as a block")
     top = max([1.0, *(block for _, block in rounds)])
     add_diagonal(made, 0, top, "equal")

@@ -31,7 +31,7 @@ def show_measured_blocks() -> None:
     st.markdown(f"{_rounds_sentence(check)} {_means_sentence(check)}")
     left, right = st.columns(2, gap="medium")
     with left:
-        note = "Expected accepted candidates, one dot per round. No dot is below the line."
+        note = "Expected accepted candidates, one dot per round. No dot is below the diagonal."
         if _count_rounds_below(check):
             note = "Expected accepted candidates, one dot per round."
         made = rounds_by_both([(each.by_token, each.by_block) for each in check.rounds])
@@ -44,14 +44,14 @@ def show_measured_blocks() -> None:
         r"\sum_{i=1}^{\gamma} w_i \;\ge\; \sum_{i=1}^{\gamma} \prod_{j \le i}"
         r" \min\!\left(1, \frac{p_{\text{target}}(x_j)}{p_{\text{draft}}(x_j)}\right)",
         {
-            "w_i": "probability that at least i candidates are accepted as a block, as above",
+            "w_i": "probability that block verification accepts at least i candidates",
             "x_j": "candidate j",
             **PROBABILITIES,
             **names_in_formula("gamma"),
             "i": "a position in the round",
         },
-        "Sun et al. 2024. On the right: the same candidates judged token by token. The inequality "
-        "holds in every round, not only on average.",
+        "Sun et al. 2024. The right side is for token-by-token verification of the same "
+        "candidates. The inequality holds in every round, not only on average.",
     )
 
 
@@ -60,9 +60,9 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Return the check of the runs with block verification.
+    """Return the expected and the measured accepted candidates of runs with block verification.
 
-    Runs with token-by-token verification and the same γ are added for comparison. Return None if
+    The result also contains runs with token-by-token verification and the same γ. Return None if
     token-by-token verification is expected to accept no candidate.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
@@ -107,7 +107,7 @@ def _means_sentence(check: BlockCheck) -> str:
         f"{TOKENS.bare(check.by_block / number)} were expected ({agrees}). Token-by-token "
         f"verification of the same drafts is expected to accept "
         f"{TOKENS.bare(check.by_token / number)}, so block verification accepts "
-        f"{RATIO.shown(check.by_block / check.by_token)} as many."
+        f"{RATIO.shown(check.by_block / check.by_token)} as many candidates."
     )
 
 

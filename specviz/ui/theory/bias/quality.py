@@ -1,4 +1,4 @@
-"""The section "Quality": what lossy rules cost on the real pair, as win rates of their texts."""
+"""The section "Quality": win rates of the texts of lossy rules on the real pair."""
 
 from __future__ import annotations
 
@@ -65,28 +65,28 @@ _LISTED = 100  # stored comparisons that are searched for experiments
 _OFFERED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)
 _SCORERS: dict[Measure, str] = {
     "likelihood": "likelihood",
-    "distance": "distance to the target, as recorded",
+    "distance": "recorded distance to the target",
     "reward": "reward model",
     "judge": "judge behind an address",
 }
 _BOXES: dict[Measure, str] = {"reward": "Reward model", "judge": "Address"}
 _Start = Callable[[], None]
 _Scorer = Callable[[], Scoring]
-_BETTER = "Up and to the right is better."
+_BETTER = "Points further up and to the right are better."
 _DIRECTION: dict[Measure, str] = {
     "likelihood": "A win is a higher likelihood, not a better text.",
-    "distance": "Down and to the right is better.",
+    "distance": "Points further down and to the right are better.",
     "reward": _BETTER,
     "judge": _BETTER,
 }
 _HELP = (
-    "Likelihood is always available, but it says only that the texts shift: predictable texts are "
-    "the likeliest. Distance is exact. A reward model or a judge rates quality."
+    "Likelihood is always available, but it does not measure quality: predictable texts are the "
+    "likeliest. Distance is exact. A reward model or a judge rates quality."
 )
 
 
 def take_linked_experiment() -> bool:
-    """Show the experiment that the link names; return whether it names one."""
+    """Show the experiment that the link names; return whether the link names one."""
     job = linked_job()
     if not isinstance(job, QualityJob):
         return False
@@ -116,23 +116,24 @@ def show_quality() -> None:
 
 
 def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bool) -> _Start:
-    """Draw the controls; return what the button does."""
+    """Draw the controls; return the function that the start button calls."""
     st.caption(
-        f"The pair of this session ({as_text(spec.title)}) writes the texts. It is loaded first if "
-        f"needed. {chapter_link('quality')}"
+        f"The pair of this session ({as_text(spec.title)}) writes the texts. If needed, the pair "
+        f"is loaded first. {chapter_link('quality')}"
     )
     epsilons = st.multiselect(
         "ε", _OFFERED, default=list(EPSILONS), key="quality_epsilons", bind=_LINKED
     )
     rules = st.multiselect(
         "Lossy rules", LOSSY_RULES, default=list(LOSSY_RULES), key="quality_rules", bind=_LINKED,
-        help="Over-acceptance runs twice: recovered tokens from the residual (OPT) and from the "
-        "target (UNO).",
+        help="Over-acceptance runs twice: recovered tokens are drawn from the residual (OPT) or "
+        "from the target (UNO).",
     )  # fmt: skip
     count = whole_slider("Prompts", 2, len(items), min(12, len(items)), key="quality_prompts")
     texts = whole_slider(
         "Texts per prompt and rule", 2, 12, TEXTS, key="quality_texts",
-        hint="All pairs of texts of two rules are compared, N × N for each prompt.",
+        hint="For each prompt, every text of a lossy rule is compared with every text of the "
+        "lossless rule.",
     )  # fmt: skip
     temperature = slider("Temperature", 0.1, 2.0, 1.0, key="quality_temperature", step=0.1)
     length = whole_slider("Tokens per text", 16, 256, 64, key="quality_length")
@@ -149,7 +150,7 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
 
     scoring = _choose_scorer(experiment)
     try:
-        st.caption(as_text(f"{experiment().size_words}. Stored texts are used again."))
+        st.caption(as_text(f"{experiment().size_words}. Stored texts are reused."))
     except SpecvizError as problem:
         show_error(problem)
     return lambda: _start(experiment(), scoring())
@@ -162,7 +163,7 @@ def _start(experiment: Experiment, scoring: Scoring) -> None:
 
 
 def _offer_earlier() -> None:
-    """Draw the list of stored experiments, also those of the command line."""
+    """Draw the list of stored experiments, including those made on the command line."""
     try:
         newest = the_library().comparisons()[:_LISTED]
         rows = {each.key: each for each in newest if each.num_runs}
@@ -176,8 +177,9 @@ def _offer_earlier() -> None:
     key = st.selectbox(
         "Earlier experiments", list(found), index=None, key="quality_earlier",
         format_func=lambda key: _earlier_words(rows[key], found[key]),
-        placeholder="Choose one to open it",
-        help="Its texts are scored with the likelihood under the target. Missing texts are made.",
+        placeholder="Choose an experiment to open it",
+        help="The experiment's texts are scored with the likelihood under the target. Missing "
+        "texts are generated.",
     )  # fmt: skip
     if key is not None:
         st.button("Open", key="quality_open", on_click=_start, args=(found[key], Scoring()))
@@ -190,7 +192,7 @@ def _earlier_words(row: ComparisonRow, experiment: Experiment) -> str:
 
 
 def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
-    """Draw the controls of the scorer; return what reads them."""
+    """Draw the controls of the scorer; return a function that reads their values."""
     measure: Measure = st.selectbox(
         "Scorer", [*_SCORERS], format_func=lambda each: _SCORERS[each],
         key="quality_scorer", help=_HELP,
@@ -199,7 +201,7 @@ def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
     if measure == "likelihood":
         name = st.text_input(
             "Under the model", key="quality_model", placeholder="the target itself",
-            help="A folder or a name on the Hub; empty for the target.",
+            help="A folder or a model name on the Hub. Leave it empty to use the target.",
         )  # fmt: skip
     elif measure == "reward":
         name = st.text_input("Reward model", key="quality_reward", placeholder="folder or Hub name")
@@ -214,7 +216,8 @@ def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
             raise SpecvizError("The scorer has no name.", remedy=f"Fill in “{_BOXES[measure]}”.")
         if not granted:
             raise SpecvizError(
-                "The requests to the judge are not confirmed.", remedy="Tick the box to send them."
+                "The requests to the judge are not confirmed.",
+                remedy="Tick the box to send the requests.",
             )
         return Scoring(
             measure=measure, name=name.strip(), judge_prompt=prompt, judged_pairs=pairs,
@@ -225,7 +228,10 @@ def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
 
 
 def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) -> bool:
-    """Show how many requests the judge gets, and for another machine a box to confirm them."""
+    """Show how many requests the judge gets; return whether they may be sent.
+
+    If the judge is on another machine, the user must confirm the requests with a box.
+    """
     try:
         requests = most_requests(experiment(), pairs)
         st.caption(f"Up to {requests:,} requests, each with a prompt and two texts.")
@@ -236,7 +242,7 @@ def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) 
 
 
 def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
-    """Return ``count`` prompts, spread evenly over the suite and so over its kinds."""
+    """Return ``count`` prompts, spread evenly over the suite and its kinds of prompts."""
     return tuple(items[at * len(items) // count] for at in range(count))
 
 

@@ -176,7 +176,7 @@ def show_block_formula() -> None:
         r"\frac{p_{\text{target}}(x_i)}{p_{\text{draft}}(x_i)}\right) \\ w_0 = 1",
         {
             "A": "candidates accepted in a block, without the extra token",
-            r"\mathbb{E}": "mean; with a subscript, over blocks that the draft generates",
+            r"\mathbb{E}": "mean; with a subscript, the mean over blocks that the draft generates",
             **names_in_formula("gamma"),
             "w_i": "probability that at least i candidates are accepted",
             "x_i": "candidate i",
@@ -196,18 +196,18 @@ def show_drafts_formula() -> None:
             "d_m": "distance between the draft and the residual of the target after m − 1 rejected "
             "drafts",
             "H": "a set of tokens",
-            r"p_{\text{draft}},\, p_{\text{target}}": "the set's probability under each model",
+            r"p_{\text{draft}},\, p_{\text{target}}": "probability of H under draft and target",
         },
-        "On the left: recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm "
-        "4). On the right: the bound for any lossless rule (Hu et al. 2025). K-SEQ: Sun et al. "
-        "2023, SpecTr. Drafts without replacement: Sequoia, Chen et al. 2024.",
+        "The left side is for recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, "
+        "algorithm 4). The right side is the bound for any lossless rule (Hu et al. 2025). K-SEQ: "
+        "Sun et al. 2023, SpecTr. Drafts without replacement: Sequoia, Chen et al. 2024.",
     )
 
 
 def dots_sentence(trace: Trace) -> str:
     """Describe how many of the run's tested tokens are drawn as dots."""
     tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
-    left = f" The models agree on the other {tested - drawn}." if drawn < tested else ""
+    left = f" The models agree on {tested - drawn} of the tested tokens." if drawn < tested else ""
     return (
         f"{drawn} dots for the {tested} tested tokens of the newest over-accepting run, computed "
         f"from both models' probabilities.{left}"

@@ -15,7 +15,7 @@ _LABELS = ("top left", "bottom right", "top right")  # of OPT and UNO, which are
 
 
 class RulePoint(Value):
-    """A rule's speed over the lossless rule, and its win rate against it, with intervals.
+    """A rule's speed and win rate against the lossless rule, with intervals.
 
     If the texts were not compared, ``won`` is the mean bias of a token.
     """
@@ -32,7 +32,7 @@ class RulePoint(Value):
 
 
 def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.Figure:
-    """Draw win rate, or bias, against speed: a line for each group of rules, and lossless."""
+    """Draw win rate, or bias, against speed: a line per group of rules, a point for lossless."""
     title, said = ("mean bias", "bias") if of_bias else ("wins against lossless", "wins")
     quantity = PROBABILITY if of_bias else PERCENT
     made = figure(x_title="speed over lossless", y_title=title, height=400)

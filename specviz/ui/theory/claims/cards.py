@@ -92,7 +92,7 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
                 query_params=claim.chart.query,
             )
             if claim.run is not None:
-                show_button("Test it on the pair", claim.run, claim.id, runs, start)
+                show_button("Test this claim on the pair", claim.run, claim.id, runs, start)
         if claim.run is not None:
             show_state(claim.run, claim.id, runs)
             _show_recorded(claim.run)
@@ -119,7 +119,7 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
-    """Draw a button that starts the runs, or repeats them after results or an error."""
+    """Draw a button that starts the runs; after results or an error, the button repeats them."""
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",

@@ -108,8 +108,8 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         f"{text} With accepted / drafted as α, the formula gives "
         f"τ = {TOKENS.bare(expected_tokens(share, config.gamma))}. With accepted / tested as α, it "
         f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and "
-        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, an "
-        f"accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
+        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, a "
+        f"ratio accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
         f"α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
@@ -136,7 +136,7 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
 
 
 def trend_sentence(alphas: Mapping[float, float]) -> str:
-    """Describe between which temperatures acceptance falls, as claimed, and where it rises."""
+    """Describe between which temperatures α falls, as the claim says, and where α rises."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -148,8 +148,8 @@ def trend_sentence(alphas: Mapping[float, float]) -> str:
         elif then < alpha:
             falls.append((heat, hotter))
     spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
-    fall = f"It falls {spans}, as claimed" if falls else "It does not fall"
-    rise = f"; it rises {' and '.join(rises)}" if rises else ""
+    fall = f"α falls {spans}, as claimed" if falls else "α does not fall"
+    rise = f"; α rises {' and '.join(rises)}" if rises else ""
     return f"{fall}{rise}. The texts differ between temperatures, which may explain small changes."
 
 
@@ -184,7 +184,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the speedup as the guide computes it with the correct speedups.
+    """Compare the speedup by the method of the "Practical guide" with the correct speedups.
 
     Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition.
     """
@@ -252,7 +252,7 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
 def _blocks_sentence(traces: Sequence[Trace]) -> str:
     check = block_check(traces)
     ratio = check.by_block / check.by_token if check.by_token else 0.0
-    gain = f", so block verification accepts {times(ratio)} as many" if ratio else ""
+    gain = f", so block verification accepts {times(ratio)} as many candidates" if ratio else ""
     return (
         f"In {len(check.rounds):,} rounds, {check.accepted:,} candidates were accepted; "
         f"{check.by_block:,.1f} were expected ({_noise_text(check.z)}). "

@@ -13,7 +13,7 @@ _FREE = "open chat"
 
 
 def recorded_sentence(run: RunName, points: Sequence[TaskPoint]) -> str | None:
-    """Return what the recorded runs show about a claim; None if they do not concern it."""
+    """Return what the recorded runs show about a claim; None if no runs concern the claim."""
     if run == "kinds":
         return _tasks_sentence([each for each in points if each.task and not each.temperature])
     if run == "temperature":
@@ -26,9 +26,12 @@ def _tasks_sentence(greedy: Sequence[TaskPoint]) -> str:
     free = by_task[_FREE]
     accepted = ", ".join(f"{task} {_acceptance(by_task[task])}" for task in (*_GROUNDED, _FREE))
     if all(_is_above(by_task[task], free) for task in _GROUNDED):
-        verdict = f"{_GROUNDED[0]} and {_GROUNDED[1]} are accepted more than {_FREE}"
+        verdict = (
+            f"candidates in “{_GROUNDED[0]}” and “{_GROUNDED[1]}” are accepted more often than in "
+            f"“{_FREE}”"
+        )
     elif any(_is_above(free, by_task[task]) for task in _GROUNDED):
-        verdict = f"{_FREE} is accepted more"
+        verdict = f"candidates in “{_FREE}” are accepted more often"
     else:
         verdict = "the intervals overlap"
     return (
@@ -42,7 +45,7 @@ def task_table(run: RunName, points: Sequence[TaskPoint]) -> str:
     """Return a Markdown table with a row per task.
 
     For the claim on tasks, the columns are α and τ at temperature 0. For the claim on temperature,
-    they are α at the lower and at the higher temperature.
+    the columns are α at the lower and at the higher temperature.
     """
     cold, hot = sorted({each.temperature for each in points})
     by_task: dict[str, dict[float, TaskPoint]] = {}

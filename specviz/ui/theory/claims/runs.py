@@ -142,7 +142,7 @@ def forget_other_pairs(spec: PairSpec) -> None:
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
     """Return the runs on this pair, in the order in which `evidence_of` expects the traces.
 
-    If the pair has no draft model, the candidates come from a method that needs none.
+    If the pair has no draft model, the runs draft with a method that needs no draft model.
 
     Raises:
         ConfigError: If the runs need a draft model.

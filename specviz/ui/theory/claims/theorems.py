@@ -29,7 +29,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
 
 
 def _show_rejections(runs: ClaimRuns, start: Start) -> None:
-    st.subheader("Theorems 1 and 2: how many rejections", anchor=False)
+    st.subheader("Theorems 1 and 2: number of rejections", anchor=False)
     show_formula(
         r"\mathbb{E}[N] = \sum_n \mathbb{E}[d_n]",
         {
@@ -110,7 +110,7 @@ def dots_sentence(lossy: LossyRuns) -> str:
     first = "the first " if drawn < apart else ""
     where = f" of {apart:,}" if drawn < apart else ""
     even = (
-        f"; on {tested - apart:,} the models differ by less than {_EVEN:g}"
+        f"; on {tested - apart:,} tokens, the models differ by less than {_EVEN:g}"
         if apart < tested
         else ""
     )

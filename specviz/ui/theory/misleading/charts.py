@@ -1,4 +1,6 @@
-"""Charts of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
+"""Charts of cases in which the formula misleads.
+
+The cases are clustered acceptance, slow texts, large batches, temperature and estimates of alpha.
 
 The charts are exact for the model they show. Only the estimates of alpha are measured.
 """
@@ -27,7 +29,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 
 class AlphaEstimate(Value):
-    """An estimate of alpha and the ends of its interval, which are None without an interval."""
+    """An estimate of alpha. The ends of its interval are None if there is no interval."""
 
     label: str
     value: float
@@ -173,7 +175,8 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
     """Draw alpha over the target's temperature.
 
-    In one curve, the draft has the target's temperature; in the other, the draft's best one.
+    In one curve, the draft has the target's temperature. In the other, the draft has the
+    temperature that maximises alpha.
     """
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]

@@ -137,7 +137,7 @@ def show_tail() -> None:
     show_sentence(f"{tail_sentence(rounds, c, v)} {best_gammas_sentence(distributions, c, v)}")
     show_chart(
         mean_and_tail(distributions, c, v, gamma),
-        f"From the exact distribution of the number of rounds for {length} tokens. A round costs "
+        f"Computed from the exact distribution of the rounds for {length} tokens. A round costs "
         "γ c + v target steps.",
         "exact",
         key="misleading_tail",
@@ -227,7 +227,7 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
     left, right = st.columns(2)
     with left:
         show_chart(
-            speeds, "Speedup. A line ends where the KV caches no longer fit.", "exact",
+            speeds, "Speedup. A line ends where the KV caches do not fit into memory.", "exact",
             key="misleading_batch_speed", alt="Speedup over batch size at four context lengths.",
         )  # fmt: skip
     with right:
@@ -267,7 +267,7 @@ def show_temperature() -> None:
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With the draft at temperature {own:.2f} instead, it is **{PROBABILITY.bare(greatest)}**."
+        f"With the draft at temperature {own:.2f} instead, α is **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
         else "No other draft temperature gives a higher rate."
     )
@@ -319,7 +319,7 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
         f"{as_text(names[shown.id])}. The bar is Wilson's 95 % interval, which assumes independent "
-        "verdicts of equal probability. That is rarely true.",
+        "verdicts of equal probability. These assumptions are rarely true.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
@@ -343,7 +343,7 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Return the tokens per round by the formula, with each of the two shares as its α.
+    """Return a sentence on the tokens per round by the formula, with either share as α.
 
     Args:
         share: Accepted / drafted.
@@ -360,16 +360,16 @@ def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
         f"With γ = {gamma} candidates per round, the formula predicts "
         f"{TOKENS.bare(expected_tokens(observed, gamma))} tokens per round with accepted / tested "
         f"as α, but {TOKENS.bare(expected_tokens(share, gamma))} with accepted / drafted as α."
-        f"{found} By the formula, a ratio accepted / drafted of {PROBABILITY.bare(share)} belongs "
-        f"to α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and one of "
-        f"{PROBABILITY.bare(drafted_share(observed, gamma))} to "
+        f"{found} By the formula, accepted / drafted is {PROBABILITY.bare(share)} at "
+        f"α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and "
+        f"{PROBABILITY.bare(drafted_share(observed, gamma))} at "
         f"α = {PROBABILITY.bare(observed)}."
     )
 
 
 def _odds_sentence(shown: ShownRun) -> str:
     if shown.trace.config.exact:
-        return "The mean overlap Σ min(draft, target) is the same α without sampling noise."
+        return "The mean overlap Σ min(draft, target) gives the same α without sampling noise."
     return (
         "The rule of this run is lossy. With over-acceptance, the mean of "
         "Σ min(draft, target + ε) is the acceptance rate without sampling noise."

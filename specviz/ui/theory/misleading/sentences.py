@@ -20,7 +20,10 @@ def fewer(exact: float, formula: float) -> str:
 
 
 def compared(tokens: float, formula: float) -> str:
-    """Return "as many as" or "more than the formula predicts"; fewer tokens do not occur."""
+    """Return "as many as the formula predicts" or "more than the formula predicts".
+
+    ``tokens`` is never below ``formula``.
+    """
     many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
     return f"{many} the formula predicts"
 
@@ -32,8 +35,8 @@ def tail_sentence(rounds: RoundsDistribution, c: float, v: float) -> str:
         texts = "every text" if rounds.chances.max() > _SURE else "nearly every text"
         return f"With γ = {rounds.gamma} candidates per round, {texts} has a speedup of **{mean}**."
     return (
-        f"With γ = {rounds.gamma} candidates per round, the mean speedup is **{mean}**, but for "
-        f"the slowest 1 % of texts it is at most **{tail}**."
+        f"With γ = {rounds.gamma} candidates per round, the mean speedup is **{mean}**, but the "
+        f"speedup of the slowest 1 % of texts is at most **{tail}**."
     )
 
 

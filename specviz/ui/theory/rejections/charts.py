@@ -27,7 +27,7 @@ class MeanCurve(Value):
 
 
 class MeasuredAndExpected(Value):
-    """A measured and an expected value, and the half-width of the band around the expected one."""
+    """A measured and an expected value; ``half``: half the width of the expected value's band."""
 
     label: str
     measured: float
@@ -38,8 +38,8 @@ class MeasuredAndExpected(Value):
 def running_means(curves: Sequence[MeanCurve]) -> go.Figure:
     """Draw simulated means with 95 % bands over the number of texts, and exact means as dashes.
 
-    A single curve uses the colours for simulated and exact values. With several curves, each has a
-    colour, and the legend lists only the simulated means.
+    A single curve uses the colours for simulated and exact values. Several curves have different
+    colours, and the legend lists only the simulated means.
     """
     made = figure(x_title="texts simulated", y_title="rejections per text")
     alone = len(curves) == 1

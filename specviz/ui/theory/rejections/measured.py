@@ -128,7 +128,7 @@ def _deviation(count: Count) -> float:
 
 
 def speed_sentence(points: Sequence[DraftsPoint]) -> str:
-    """Describe the fastest number of drafts, and which numbers are slower than the target alone."""
+    """Name the fastest number of drafts, and the numbers that are slower than the target alone."""
     timed = {each.label: each.speedup for each in points if each.speedup is not None}
     if not timed:
         return "These runs were not timed against the target alone."
@@ -158,7 +158,7 @@ def _paired_sentence(points: Sequence[DraftsPoint]) -> str:
         f" {name} with {', '.join(found[name])}" for name in ("faster", "slower") if found[name]
     ]
     parts += [f" undecided with {', '.join(found[''])}"] if found[""] else []
-    return as_text(f"Compared with one draft of the same γ:{';'.join(parts)}.") if parts else ""
+    return as_text(f"Compared with one draft at the same γ:{';'.join(parts)}.") if parts else ""
 
 
 def _by_prompt(point: DraftsPoint) -> Values:

@@ -60,7 +60,7 @@ _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
 _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
 _POSITION = {"n": "position in the text, from 1 to T"}
-_MEAN = {r"\mathbb{E}": "mean; with a subscript, over texts that the target generates"}
+_MEAN = {r"\mathbb{E}": "mean; with a subscript, the mean over texts that the target generates"}
 
 
 class Setting(Value):
@@ -183,8 +183,8 @@ def show_several_drafts(chosen: Setting) -> None:
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
         {
             "N_1,\\, N_M": "rejections in a text, with one draft and with M drafts",
-            "d_n^m": "distance (TV) at position n between the draft and what is left of the target "
-            "(the residual) after m − 1 rejected drafts",
+            "d_n^m": "distance (TV) at position n between the draft and the residual of the target "
+            "after m − 1 rejected drafts",
             **_POSITION,
             "M": "drafts per round",
             r"\mathbb{E}": "mean",
@@ -240,9 +240,10 @@ def show_one_place() -> None:
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
     as_many = "as many tokens as" if ratio == 1 else f"{ratio:g} times as many tokens as"
     st.markdown(
-        f"Four drafts instead of one lower the probability of a rejection by **{coins:.3f}** "
-        f"(from {abs(draft - target):.3f}) if both models are coins, and by **{uniform:.3f}** "
-        f"(from {1 - 1 / ratio:.3f}) if both are uniform and the draft has {as_many} the target."
+        "Compared with one draft, four drafts lower the probability of a rejection. If both models "
+        f"are coins, the probability falls by **{coins:.3f}** from {abs(draft - target):.3f}. If "
+        f"both are uniform and the draft has {as_many} the target, the probability falls by "
+        f"**{uniform:.3f}** from {1 - 1 / ratio:.3f}."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -317,8 +318,8 @@ def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
     rejects = f": it has {_plus_minus(block)} rejections (simulated)" if block else ""
     st.markdown(
         "A lossless rule that judges a single draft, token by token, has at least "
-        f"**{bound:.3f}** rejections per text. Block verification is also lossless. It looks "
-        f"ahead, so the bound does not apply to it{rejects}."
+        f"**{bound:.3f}** rejections per text. Block verification is also lossless. It judges "
+        f"several tokens jointly, so the bound does not apply to it{rejects}."
     )
     made = rejections_and_bound(bound, found)
     show_chart(made, progress_sentence(group, paused), "exact", "simulated", key="rejections_bound")
@@ -338,8 +339,8 @@ def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
     left = [f"**{count:.3f}** with {num} drafts" for num, count in exact.items()]
     remain = "".join(f"{each}; " for each in left)
     return (
-        f"A text has {curve[0]:.3f} rejections with one draft; {remain}"
-        f"with any number of drafts, at least {curve[-1]:.3f}."
+        f"On average, a text has {curve[0]:.3f} rejections with one draft; {remain}"
+        f"at least {curve[-1]:.3f} with any number of drafts."
     )
 
 
@@ -363,6 +364,7 @@ def _paper_figure_sentence() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
         "Yin et al. 2024, figure 2, reports 16.41 rejections for 7 tokens, T = 50 and seed 10, "
-        "without the distribution of its chains. Here, rows are normalised uniform numbers, "
-        f"and seed 10 gives {ours:.3f}: similar chains, not necessarily the same."
+        "but does not state the distribution of its chains. Here, each row of a transition matrix "
+        f"consists of normalised uniform numbers, and seed 10 gives {ours:.3f}. These chains may "
+        "differ from those of the paper."
     )

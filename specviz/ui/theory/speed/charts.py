@@ -179,7 +179,10 @@ def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
-    """Draw each criterion's share of the oracle's rate over the candidates drafted per token."""
+    """Draw the share of the oracle's rate that each stopping criterion reaches.
+
+    The x axis is the number of candidates drafted per emitted token.
+    """
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
         ("fixed counts", found.counts, "lines+markers", COLOURS.exact, "circle", "γ "),
@@ -205,7 +208,7 @@ def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
             textfont={"size": TEXT_SIZE},
             line={"color": colour},
             marker={"color": colour, "symbol": symbol, "size": 12 if own else 8},
-            hovertemplate=f"%{{text}}: {PERCENT.hover()} of the oracle<extra></extra>",
+            hovertemplate=f"%{{text}}: {PERCENT.hover()} of the oracle's rate<extra></extra>",
         )
     _mark(
         made, found.oracle.drafted / found.oracle.tokens, 1.0, name="oracle", symbol="star", size=14
@@ -222,7 +225,7 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the line alpha = c and, for each of several gammas, where the best gamma reaches it."""
+    """Draw the line alpha = c and the lines at which the best gamma reaches certain values."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]
@@ -251,7 +254,7 @@ def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
 
 
 def _label(text: str, alpha: float) -> dict[str, object]:
-    """Return an annotation in dark on white, which is legible on dark and light cells."""
+    """Return an annotation with dark text on white, which is legible on any cell."""
     return {
         "x": float(np.log10(MAP_COSTS[_LABELLED])),
         "y": alpha,

@@ -152,7 +152,10 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Return the γ at which an axis ends. The chosen γ and the best γ, if one exists, are on it."""
+    """Return the γ at which an axis ends.
+
+    The axis contains the chosen γ and, if there is one, the best γ.
+    """
     best = 0
     if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
@@ -185,8 +188,8 @@ def show_over_gamma(chosen: Setting) -> None:
             **names_in_formula("alpha", "c", "v"),
         },
         "The expected number of tokens is from Leviathan et al. 2023, section 3.5; the time is "
-        "derived here. If drafting is free or nothing is rejected, S approaches this limit as γ "
-        "grows.",
+        "derived here. If drafting is free or nothing is rejected, S approaches the oracle's "
+        "speedup as γ grows.",
     )
     show_formula(
         r"\frac{\text{operations}}{\text{token}} = "

@@ -35,7 +35,7 @@ def show_when_to_stop() -> None:
     found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (
-        "Tokens per target step time, as a share of the oracle’s rate. The lines are computed from "
+        "Tokens per unit of time, as a share of the oracle’s rate. The lines are computed from "
         "the rounds of runs that always drafted γ candidates. Squares are runs with a stopping "
         "criterion."
     )
@@ -106,8 +106,8 @@ def _rules_sentence(found: ReachOverRuns) -> str:
         for each in found.own
     )
     return (
-        f"Drafting {_rule_text(best)} would reach {PERCENT.shown(best.share)} on the same rounds."
-        f"{own}"
+        f"Drafting {_rule_text(best)} would reach {PERCENT.shown(best.share)} of the oracle’s "
+        f"rate on the same rounds.{own}"
     )
 
 
