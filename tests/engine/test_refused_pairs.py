@@ -53,7 +53,7 @@ def test_rejects_incomplete_requests(llama: Path, settings: dict[str, object], w
 
 def test_without_the_embedded_pair(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path / "none")
-    with pytest.raises(PairError, match=r"^The embedded pair is not here: "):
+    with pytest.raises(PairError, match=r"^The embedded pair is not installed: "):
         load_pair(PairSpec())
 
 
@@ -226,9 +226,9 @@ def test_rejects_different_tokenizers_with_the_first_difference(llama_copy: Path
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     file.write_text(json.dumps(data))
     message = refusal(PairError, llama_copy)
-    assert f"token 40 is {second!r} to the draft and {first!r} to the target" in message
+    assert f"token 40 is {second!r} in the draft and {first!r} in the target" in message
     assert f"2 of {VOCABULARY} differ" in message
-    assert "draft of the target's own family" in message
+    assert "draft of the target's model family" in message
 
 
 @pytest.mark.parametrize(

@@ -31,14 +31,14 @@ _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSource(Source):
-    """A folder with a model's small files; weights of a Hub model may still be missing."""
+    """A model folder; the weights of a Hub model may not be downloaded yet."""
 
     folder: Path
     hub_id: str | None = None
 
     @property
     def commit(self) -> str:
-        """Return the commit of a Hub model's small files; the weights must be of this commit."""
+        """Return the Hub model's commit; configuration and weights must have the same commit."""
         return self.folder.name
 
     def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:

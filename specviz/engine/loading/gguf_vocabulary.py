@@ -1,8 +1,8 @@
 """Write a model's vocabulary into a GGUF file, from another GGUF file or from ``tokenizer.json``.
 
 A GGUF file only names its pre-tokenizer, while ``tokenizer.json`` contains the rules. To find the
-name, each known pre-tokenizer splits a probe text of difficult words; the one that splits it as
-the model's own pre-tokenizer does is chosen.
+name, each known pre-tokenizer splits a probe text of difficult words. The first one that gives the
+same pieces as the rules in ``tokenizer.json`` is chosen.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _rebuilt(folder: Path) -> AddTokens:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Return a ``tokenizer.json`` with byte-level BPE."""
+    """Return a ``tokenizer.json``; raise ModelFileError unless it is byte-level BPE."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         model = record["model"]
@@ -140,7 +140,10 @@ def _tokens(record: Mapping[str, Any]) -> tuple[list[str], list[int]]:
 
 
 def _named(folder: Path) -> dict[str, str]:
-    """Return the texts of the special tokens that the folder names, such as "eos_token"."""
+    """Return the text of each special token in the tokenizer's configuration, by its name.
+
+    A name is, for example, "eos_token".
+    """
     path = folder / "tokenizer_config.json"
     config = read_object(path) if path.is_file() else {}
     found: dict[str, str] = {}
@@ -153,9 +156,9 @@ def _named(folder: Path) -> dict[str, str]:
 
 
 def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> str:
-    """Return the GGUF name of the pre-tokenizer that splits the probe as the model's own does.
+    """Return the GGUF name of a pre-tokenizer that splits the probe text as the model's own does.
 
-    If several match, one whose default for adding BOS equals ``adds_bos`` is preferred.
+    If several do, prefer one that adds BOS by default if and only if ``adds_bos`` is true.
     """
     own: Any = Tokenizer.from_file(str(folder / "tokenizer.json")).pre_tokenizer
     pieces = _pieces(own)
@@ -165,7 +168,7 @@ def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> s
         if rules.ignores_merges == whole_words and _pieces(splitter_of(rules)) == pieces:
             return name
     raise ModelFileError(
-        f"The tokenizer of {folder.name} splits texts like none of the known GGUF pre-tokenizers.",
+        f"No known GGUF pre-tokenizer splits texts as the tokenizer of {folder.name} does.",
         remedy=_GIVE_GGUF,
     )
 

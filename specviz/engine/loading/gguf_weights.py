@@ -135,7 +135,7 @@ def _refusal(header: GgufHeader, what: str) -> PairError:
 
 
 def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """Undo the changes that llama.cpp's converter made to a tensor."""
+    """Return the tensor without the changes that llama.cpp's converter made to it."""
     family = config.model_type
     if family == "llama" and ".attn_q." in name:
         return _halves(values, config.num_attention_heads)
@@ -149,9 +149,10 @@ def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 
 def _halves(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows for RoPE, which rotates rows in pairs.
+    """Return the rows in the order of transformers.
 
-    A pair is two neighbours in llama.cpp, and two rows half a head apart in transformers.
+    RoPE rotates pairs of rows. A pair is two neighbours in llama.cpp, and two rows half a head
+    apart in transformers.
     """
     pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)

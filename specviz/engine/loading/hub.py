@@ -44,7 +44,7 @@ def fetch_small_files(hub_id: str, on_progress: ProgressCallback) -> Path:
 def list_weights(
     hub_id: str, commit: str, on_progress: ProgressCallback, names: Sequence[str] = _WEIGHT_FILES
 ) -> list[DryRunFileInfo]:
-    """Return the files that match these patterns, cached or not; download none."""
+    """Return the files of this commit whose names match ``names``; download none."""
     return _watch(
         hub_id,
         _lookup_progress(hub_id),

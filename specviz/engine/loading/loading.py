@@ -93,7 +93,11 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
 
 
 def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair with dequantised weights if no kernel can multiply with quantised ones."""
+    """Return the pair, set to dequantise stored weights if no kernel supports quantised ones.
+
+    Raises:
+        PairError: the user requested quantised weights, but no kernel supports them.
+    """
     sides = [side for side in opened.sides if side.packed_as]
     if not sides:
         return opened
@@ -110,7 +114,7 @@ def _largest(opened: OpenPair) -> int:
 
 
 def _require_room(opened: OpenPair) -> None:
-    """Raise DeviceError if a body (simulated size) does not fit, before allocating memory."""
+    """Raise DeviceError if an enlarged model does not fit into memory; allocate nothing."""
     free = hardware.free_memory(opened.device)
     needed = memory_margin(sum(side.needed_bytes(opened.dtype) for side in opened.sides))
     if free is None or needed <= free:
@@ -243,17 +247,22 @@ def _step_weights(
 
 
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
-    """Prepare rounds that run entirely on the device. On a GPU, they are CUDA graphs.
+    """Prepare rounds that run entirely on the device (on a GPU, as CUDA graphs); return notices.
 
-    They are prepared if the user requests them, and with ``auto`` where CUDA graphs are available.
-    If the pair cannot run them, raise PairError for a request; with ``auto``, return a notice.
+    ``asked`` is the requested kind of step. "graphed" requests such rounds, and "auto" uses them if
+    CUDA graphs are available. If the pair cannot run such rounds, "graphed" raises PairError, and
+    "auto" returns a notice.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
-    on_progress(Progress(activity="loading", text="capturing a round on the device"))
+    on_progress(
+        Progress(activity="loading", text="preparing rounds that run entirely on the device")
+    )
     reason = add_lanes(pair)
     if reason and asked == GRAPHED:
-        raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
+        raise PairError(
+            f"The pair does not support --step graphed: {reason}.", remedy="Use `--step lean`."
+        )
     return (f"The host runs rounds step by step, without CUDA graphs: {reason}.",) if reason else ()
 
 

@@ -1,7 +1,7 @@
 """Read a model's untrusted ``config.json`` and ``generation_config.json``.
 
 The files are read with a size limit, and checked before a library builds anything from them. Wrong
-types, endless nesting or millions of layers give a one-line error.
+types, endless nesting or millions of layers raise a one-line error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, An
     """Return the model's configuration after checks that import no model code.
 
     Args:
-        plain: Whether the family is known to be supported without transformers.
+        plain: Whether the model is loaded without transformers, so its family is not checked.
     """
     config = _read(folder / _CONFIG, name)
     if config is None:

@@ -92,8 +92,8 @@ def _difference(side: Side, before: torch.Tensor, after: torch.Tensor) -> str:
 
 def change_words(tokens: int, kl: float, distance: float) -> str:
     return (
-        f"Over {tokens} tokens of a preset prompt the mean KL divergence from the original is "
-        f"{NATS.bare(kl)} nats, the total variation {PROBABILITY.bare(distance)}."
+        f"Over {tokens} tokens of a preset prompt, the mean KL divergence from the original is "
+        f"{NATS.bare(kl)} nats and the mean total variation is {PROBABILITY.bare(distance)}."
     )
 
 

@@ -37,7 +37,10 @@ _TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # layers whose new weights
 
 
 def shape_of_model(model: Model) -> ModelShape | None:
-    """Return the model's shape; None if it cannot be enlarged. It may be on the meta device."""
+    """Return the model's shape; None if the model cannot be enlarged.
+
+    The model may be on the meta device.
+    """
     if not is_supported(model):
         return None
     config: Any = model.config
@@ -101,7 +104,7 @@ def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
 
 
 def body_info(name: str, parameters: int, grown: Model, own_parameters: int) -> BodyInfo:
-    """Return what a run stores about a body; the weights of ``grown`` may be quantised."""
+    """Return what a run's record states about the enlarged model, which may be quantised."""
     shape = shape_of_model(grown)
     assert shape is not None, "only supported models are enlarged"
     embedding: Any = grown.get_input_embeddings()
@@ -158,9 +161,9 @@ class _Writer:
 def _small_numbers(width: int) -> torch.Tensor:
     """Return numbers of either sign with magnitudes between 1/(2 * width) and 1/width.
 
-    A norm gives a row of the stream a root mean square of 1, so the row's mean absolute value is at
-    most 1. Then the norm multiplies by its weights. The dot product of the result and these numbers
-    is therefore at most the largest of the weights.
+    A norm scales a row of the stream to a root mean square of 1, so the row's mean absolute value
+    is at most 1. Then the norm multiplies by its weights. The dot product of the result and these
+    numbers is therefore at most the norm's largest weight.
     """
     generator = torch.Generator().manual_seed(0)
     sizes = torch.rand(_PATTERN, generator=generator).add_(1).div_(2 * width)

@@ -18,7 +18,11 @@ from specviz.errors import DeviceError, PairError, SpecvizError
 
 @contextmanager
 def loading_errors(name: str, part: str) -> Iterator[None]:
-    """Turn exceptions that the libraries raise while loading ``part`` into one-line errors."""
+    """Turn exceptions that libraries raise inside the context into one-line errors.
+
+    Args:
+        part: what is being loaded, such as "tokenizer".
+    """
     try:
         yield
     except SpecvizError:

@@ -15,7 +15,7 @@ _FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
-    """Turn a failed allocation on any device into a ``DeviceError``."""
+    """Turn out-of-memory exceptions inside the context into a ``DeviceError`` for ``device``."""
     try:
         yield
     except Exception as error:

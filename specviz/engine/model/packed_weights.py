@@ -2,7 +2,7 @@
 
 In a packed model, such modules replace the linear layers and the embedding. So the model's own
 forward pass and the lean step compute the same products. Matrices that the kernels do not support
-are kept in float32.
+stay in float32.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PackedMatrix(nn.Module):
         return PackedProduct.of((self,), None).read(torch.arange(self.rows))
 
     def any(self) -> bool:
-        """Return whether a weight may differ from zero."""
+        """Return whether any weight may differ from zero."""
         if self.kind == FLOAT:
             return bool(self.weight.any())
         return has_values(PACKED_TYPES[self.kind], self.weight.numpy())
@@ -105,7 +105,7 @@ class PackedMatrix(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedProduct(Product):
-    """A product with packed matrices, one below the other; the object keeps their memory alive."""
+    """A product with packed matrices, stacked along their rows, whose memory stays alive."""
 
     matrices: tuple[PackedMatrix, ...]
     table: torch.Tensor  # int64, in the layout that ``multiply_parts`` reads
@@ -224,8 +224,8 @@ class PackedEmbedding(nn.Module):
 def can_join(matrices: Sequence[Shape], inner: Sequence[Shape]) -> bool:
     """Return whether the kernels support matrices of these shapes.
 
-    ``inner``: the matrices of the layers. Some of them are joined, so they need multiples of 16
-    rows.
+    ``inner``: the shapes of the layers' matrices. Some of these matrices are joined, so the number
+    of their rows must be a multiple of 16.
     """
     whole = all(width % SHORT == 0 for _, width in matrices)
     return whole and all(rows % LANES == 0 for rows, _ in inner)

@@ -57,7 +57,7 @@ class Step(ABC):
         """Drop the last ``count`` tokens from the cache."""
 
     def catch_up(self) -> None:
-        """Feed again the tokens that a rollback left pending. Only recurrent states leave any.
+        """Feed again the tokens that a rollback left pending (only with recurrent layers).
 
         Without this call, the next feed processes the pending tokens together with its own.
         """
@@ -119,7 +119,7 @@ class Step(ABC):
         """Return a step of the first ``layers`` layers, the norm and the head, on the same cache.
 
         The exit starts at this step's length. Whenever this step's length changes, the exit gets
-        the new length. This step overwrites the cache rows of tokens that the exit was fed.
+        the new length. This step overwrites the cache rows of tokens that were fed to the exit.
 
         Raises:
             PairError: the step does not support an exit there.
@@ -129,7 +129,7 @@ class Step(ABC):
 
 
 class StepWeights(ABC):
-    """A model's weights as its steps read them; all runs of a pair share one such object."""
+    """A model's weights in the form that its steps read; all runs of a pair share this object."""
 
     kind: ClassVar[Literal["library", "lean"]]
 
@@ -143,11 +143,11 @@ class StepWeights(ABC):
         """Return a step with an empty cache for at most ``capacity`` tokens."""
 
     def with_fused_kernels(self) -> StepWeights | None:
-        """Return these weights with static steps of Triton kernels; None if that is impossible."""
+        """Return these weights, set to use Triton kernels in static steps; None if unsupported."""
         return None
 
     def static_step(self, vocabulary: int, rows: int) -> StaticStep:
-        """Return a step with a static cache, whose passes a device can replay.
+        """Return a step with a static cache, whose passes can be captured and replayed.
 
         Raises:
             PairError: rounds of this model cannot run on the device.
