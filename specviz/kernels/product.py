@@ -39,9 +39,10 @@ def product(
     """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias.
 
     ``weights``, ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
-    ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as transformers
-    does. Rows of x are processed in groups of at most six, because the processor has registers for
-    six; each weight is read once per group, from a cache for later groups.
+    ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as in
+    transformers. Rows of x are processed in groups of at most six, because the processor has
+    registers for six. Each weight is read once per group: from memory for the first group, from a
+    cache for later groups.
     """
     size = size_of(like)
     place = begin
@@ -106,7 +107,7 @@ def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: in
 
 @compiled
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """Return the begin and end of this thread's part of ``total`` items, in multiples of 16."""
+    """Return where this thread's part of ``total`` items begins and ends, in multiples of 16."""
     groups = (total + LANES - 1) // LANES
     begin, end = groups * thread // threads, groups * (thread + 1) // threads
     return min(total, begin * LANES), min(total, end * LANES)

@@ -99,7 +99,7 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
 def _keep(
     x: Any, first_row: int, first: int, last: int, places: Any, place: int, hidden: Any
 ) -> None:
-    """Write a thread's columns of ``x`` to the hidden states of ``place``, if they are kept."""
+    """Write a thread's columns of ``x`` to the hidden states of ``place``, if requested."""
     for number in range(places.shape[0]):
         if places[number] == place:
             for row in range(hidden.shape[0]):
