@@ -20,9 +20,9 @@ _HEADS = ("eagle", "medusa", "mlpspeculator", "dflash")
 TEXT_WEIGHTS = {
     "gemma3": {"language_model.": "", "model.language_model.": "model.", "lm_head.": "lm_head."}
 }
-"""Families that also read images. Only their text model is used.
+"""Prefixes of weight names, for families that also read images. Only their text model is used.
 
-For each family: prefixes of weight names in its files, and the prefixes in the text model alone.
+Each prefix in the family's files is mapped to the prefix in the text model.
 """
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
@@ -43,14 +43,14 @@ class ModelFolder(Value):
 
     @property
     def kind(self) -> str:
-        """Return the type of most weights, such as "BF16"."""
+        """Return the most frequent type of the weights, such as "BF16"."""
         counts: Counter[str] = Counter()
         for each in self.tensors.values():
             counts[each.kind] += each.elements
         return counts.most_common(1)[0][0] if counts else "unknown"
 
     def number(self, *keys: str) -> int | None:
-        """Return the first of these configuration entries that is an integer; None if none is."""
+        """Return the first of these configuration entries that is an integer, or None."""
         inner = self.config.get("text_config")
         for part in (self.config, inner if isinstance(inner, dict) else {}):
             for key in keys:
@@ -61,7 +61,7 @@ class ModelFolder(Value):
 
     @property
     def head(self) -> str:
-        """Return the kind of draft head, or the number of MTP layers; empty for other models."""
+        """Return text such as "EAGLE head" or "2 MTP layers"; empty for other models."""
         kinds = " ".join([str(self.config.get("model_type")), *self._architectures]).lower()
         if found := next((each for each in _HEADS if each in kinds), None):
             return f"{found.upper() if found == 'eagle' else found} head"
@@ -110,7 +110,7 @@ def read_folder(path: Path) -> ModelFolder:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the object in a small JSON file; raises ModelFileError."""
+    """Return the object in a small JSON file; raise ModelFileError if there is no such object."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_JSON + 1)

@@ -1,8 +1,9 @@
 """The models of Ollama: manifests that name files by their digests.
 
 ``manifests/REGISTRY/NAMESPACE/MODEL/TAG`` is JSON. Its layer of the type "model" is the GGUF file
-``blobs/sha256-DIGEST``. A place such as ``ollama:llama3.2:1b`` names a model. It leaves out what is
-the default: the registry ``registry.ollama.ai``, the namespace ``library`` and the tag ``latest``.
+``blobs/sha256-DIGEST``. A name such as ``ollama:llama3.2:1b`` selects a model. Such a name
+omits defaults: the registry ``registry.ollama.ai``, the namespace ``library`` and the tag
+``latest``.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def find_ollama(place: str) -> Path:
 
 
 def file_of(place: str) -> str:
-    """Return the GGUF file of an Ollama model, if it is found; else the place itself."""
+    """Return the GGUF file of an installed Ollama model; return any other ``place`` unchanged."""
     if place.startswith(PREFIX):
         with contextlib.suppress(ModelFileError):
             return str(find_ollama(place))
@@ -97,5 +98,5 @@ def file_of(place: str) -> str:
 
 
 def is_gguf(file: str) -> bool:
-    """Return whether the name is that of a GGUF file or of a file in Ollama's storage."""
+    """Return whether this is the name of a GGUF file or of a file in Ollama's storage."""
     return file.endswith(".gguf") or os.path.basename(file).startswith("sha256-")

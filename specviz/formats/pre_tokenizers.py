@@ -30,7 +30,10 @@ _DEEPSEEK3 = (
 
 
 class PreTokenizer(Value):
-    """Expressions, each of which splits the pieces of the one before, and two more settings."""
+    """The rules of a pre-tokenizer: regular expressions and two settings.
+
+    Each expression splits the pieces that the previous expression produced.
+    """
 
     splits: tuple[str, ...]
     ignores_merges: bool = False  # a word that is a token is used without merging

@@ -23,7 +23,7 @@ class TensorEntry(Value):
 
 
 def read_tensors(path: Path) -> dict[str, TensorEntry]:
-    """Return the type and shape of each tensor by name, from the header alone.
+    """Return the type and shape of each tensor by name; read only the header.
 
     Raises:
         ModelFileError: The file cannot be read, is truncated, or is not a safetensors file.
