@@ -30,7 +30,7 @@ _NUMBERS: dict[int, str] = dict(
 )
 _LEAST_KEY, _LEAST_TENSOR = 13, 32  # smallest entries, in bytes
 _NEXT_KEY = b"\0\0\0\0\0\0\0tokenizer."  # a tokenizer key, after the lowest byte of its length
-_COPY_AGAIN = "Copy or download it again."
+_COPY_AGAIN = "Copy or download the file again."
 
 # Name, elements and bytes of a block for each tensor type, as in ggml.h.
 BLOCKS: dict[int, tuple[str, int, int]] = {
@@ -188,7 +188,7 @@ class _Cursor:
 
     def require_count(self, count: int, least_bytes: int, most: int, what: str) -> None:
         if count * least_bytes > self.size - self.at or count > most:
-            raise self._damaged(f"its header claims {count:,} {what}")
+            raise self._damaged(f"its header claims to describe {count:,} {what}")
 
     def take(self, length: int) -> bytes:
         """Return the next ``length`` bytes."""
@@ -218,7 +218,7 @@ class _Cursor:
     def _text(self, most: int = 1 << 26) -> bytes:
         length = self.integer("Q")
         if length > self.size - self.at:
-            raise self._damaged(f"it claims a text of {length:,} bytes")
+            raise self._damaged(f"it claims to contain a text of {length:,} bytes")
         if length > most:
             raise self._damaged("a name in its header is too long")
         return self.take(length)

@@ -90,7 +90,7 @@ def eagle3_name(name: str) -> str | None:
 
 
 def number_tokens(writer: Any, vocabulary: int) -> None:
-    """Add tokens whose text is their id."""
+    """Add tokens to the GGUF writer; the text of a token is its id."""
     writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)
@@ -105,7 +105,7 @@ def write_gguf(
     kind_of: Callable[[str], str] = lambda _name: "F32",
     rope_factors: np.ndarray | None = None,
 ) -> None:
-    """Write a model.
+    """Write a model as a GGUF file.
 
     Args:
         weights: The weights, with their names in transformers.
@@ -139,7 +139,7 @@ def write_eagle3_gguf(
     kind: str = "F16",
     rope_factors: np.ndarray | None = None,
 ) -> None:
-    """Write an EAGLE-3 head with one layer.
+    """Write an EAGLE-3 head with one layer as a GGUF file.
 
     Args:
         weights: The weights, with their names in the authors' layout.

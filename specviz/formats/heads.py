@@ -63,7 +63,7 @@ class HeadFacts(Value):
 
 
 def read_head(path: Path) -> HeadFacts | None:
-    """Return the facts of a head's folder; None if the folder contains no head.
+    """Return the facts about the head in a folder; None if the folder contains no head.
 
     Raises:
         ModelFileError: A file is damaged, or the head's kind is not supported.

@@ -82,10 +82,11 @@ def architectures_of(config: dict[str, Any]) -> list[str]:
 
 
 def read_folder(path: Path) -> ModelFolder:
-    """Read the small files of a folder and the headers of its weights.
+    """Read a folder's configuration and the headers of its weights.
 
     Raises:
-        ModelFileError: The folder contains no complete language model; ``culprit`` is the reason.
+        ModelFileError: The folder contains no complete language model; the error's ``culprit`` is
+            the reason.
     """
     config = read_object(path / CONFIG)
     if reason := _refusal(config):
@@ -97,11 +98,13 @@ def read_folder(path: Path) -> ModelFolder:
     if prefixes := tuple(TEXT_WEIGHTS.get(config["model_type"], ())):
         tensors = {name: each for name, each in tensors.items() if name.startswith(prefixes)}
     if not tensors:
-        raise ModelFileError("no weights of a text model", remedy="Copy or download it again.")
+        raise ModelFileError(
+            "no weights of a text model", remedy="Copy or download the weights again."
+        )
     tokenizer = next((path / each for each in _TOKENIZERS if (path / each).is_file()), None)
     if tokenizer is None:
         raise ModelFileError(
-            "a model without a tokenizer", remedy="Put its tokenizer.json beside the weights."
+            "a model without a tokenizer", remedy="Put the tokenizer.json beside the weights."
         )
     return ModelFolder(
         path=path, config=config, tensors=tensors, weights=weights, tokenizer=tokenizer,
@@ -120,7 +123,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ModelFileError(f"{path.name} is damaged.", remedy="Copy or download it again.")
+        raise ModelFileError(f"{path.name} is damaged.", remedy="Copy or download the file again.")
     return found
 
 
@@ -154,11 +157,11 @@ def _weights(path: Path) -> tuple[Path, ...]:
         raise ModelFileError(what, remedy="Choose a copy in safetensors format.")
     names = read_object(path / _INDEX).get("weight_map")
     if not isinstance(names, dict) or not names:
-        raise ModelFileError(f"{_INDEX} is damaged.", remedy="Copy or download it again.")
+        raise ModelFileError(f"{_INDEX} is damaged.", remedy="Copy or download the file again.")
     files = tuple(path / Path(str(each)).name for each in sorted(set(map(str, names.values()))))
     if missing := [each.name for each in files if not each.is_file()]:
         raise ModelFileError(
-            f"incomplete: {missing[0]} is missing", remedy="Finish the download of its weights."
+            f"incomplete: {missing[0]} is missing", remedy="Finish the download of the weights."
         )
     return files
 

@@ -25,7 +25,7 @@ _MAX_MANIFEST, _MAX_MODELS = 1 << 20, 2_000
 
 
 def ollama_folders() -> tuple[Path, ...]:
-    """Return the folders where Ollama keeps models, whether they exist or not."""
+    """Return the folders where Ollama stores models; the folders may not exist."""
     if chosen := os.environ.get("OLLAMA_MODELS"):
         return (Path(chosen),)
     return Path.home() / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models")
@@ -56,17 +56,17 @@ def model_file(folder: Path, manifest: Path) -> Path:
         kinds = {str(each["mediaType"]): str(each["digest"]) for each in record["layers"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelFileError(
-            "Its manifest cannot be read.", remedy="Pull the model again with Ollama."
+            "The model's manifest cannot be read.", remedy="Pull the model again with Ollama."
         ) from None
     digest = _DIGEST.fullmatch(kinds.get(_LAYER, ""))
     if digest is None:
         raise ModelFileError(
-            "Its weights are not a GGUF file.", remedy="Choose a model in GGUF format."
+            "The model's weights are not a GGUF file.", remedy="Choose a model in GGUF format."
         )
     path = folder / "blobs" / f"sha256-{digest[1]}"
     if not path.is_file():
         raise ModelFileError(
-            "Its weights are missing; the download was not finished.",
+            "The model's weights are missing; the download was not finished.",
             remedy="Pull the model again with Ollama.",
         )
     return path

@@ -1,8 +1,8 @@
 """Pre-tokenizers by GGUF name: how byte-level tokenizers split a text before BPE.
 
 A GGUF file names its pre-tokenizer (``tokenizer.ggml.pre``) but does not contain it. The regular
-expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry is
-checked against llama.cpp; other names are not supported.
+expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry was
+checked against llama.cpp. Names without an entry are not supported.
 """
 
 from __future__ import annotations

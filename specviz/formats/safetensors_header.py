@@ -10,7 +10,7 @@ from specviz.errors import ModelFileError
 from specviz.values import Value
 
 _MAX_HEADER = 100 << 20  # bytes, the limit of the format
-_COPY_AGAIN = "Copy or download it again."
+_COPY_AGAIN = "Copy or download the file again."
 
 
 class TensorEntry(Value):

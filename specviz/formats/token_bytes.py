@@ -73,7 +73,7 @@ def json_token_bytes(path: Path) -> TokenBytes:
         added = {each["id"]: each["content"].encode() for each in record.get("added_tokens") or ()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(
-            f"{path.name} is not a tokenizer.", remedy="Copy or download it again."
+            f"{path.name} is not a tokenizer.", remedy="Copy or download the file again."
         ) from None
     return found | added
 

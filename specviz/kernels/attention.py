@@ -54,7 +54,7 @@ def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) ->
 
 @compiled
 def _restore_path(path: Any, values: Any, begin: int) -> None:
-    """Undo ``_gather_path``."""
+    """Move the values back to the rows from which ``_gather_path`` moved them."""
     for place in range(path.shape[0] - 1, -1, -1):
         if path[place] != place:
             _swap(values, begin + place, begin + path[place])

@@ -101,7 +101,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count values."""
+        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides are in values."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)

@@ -71,8 +71,8 @@ def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
 def product_function(name: str) -> int:
     """Return the address of the compiled product for a packed type or "F32".
 
-    Its arguments: matrix, first and last column, x (float32) and its stride, quantised x, rows,
-    width, out and its stride. The first column is a multiple of 16.
+    The arguments of the product are the matrix, first and last column, x (float32) and its stride,
+    quantised x, rows, width, out and its stride. The first column is a multiple of 16.
     """
     if name not in PACKED_TYPES:
         return callback(name, _PRODUCT, _plain_product)
@@ -142,7 +142,7 @@ def _plain_product(
 def row_function(name: str) -> int:
     """Return the address of a function that dequantises a row.
 
-    Its arguments: matrix, row, width, out.
+    The arguments of this function are the matrix, row, width and out.
     """
     if name not in PACKED_TYPES:
         return callback(name, _ROW, _plain_row)
@@ -270,7 +270,7 @@ def matrix_product(
     out: int,
     stride: int,
 ) -> None:
-    """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or not."""
+    """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or unquantised."""
     if room is None:
         product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
     elif x_size(like) < 4:

@@ -3,8 +3,9 @@
 A code is the integer that stores a quantised weight or activation. The dot product of the codes of
 a block of weights and a block of activations is an exact ``integer``. The blocks are then added in
 order, ``sum += integer * (scale * x_scale) ± minimum * x_sum``, with each operation rounded to
-float32: ``scale`` and ``minimum`` are the weights', ``x_scale`` and ``x_sum`` the activations'. So
-the result does not depend on the instructions of the processor or on the number of rows.
+float32: ``scale`` and ``minimum`` belong to the weights, ``x_scale`` and ``x_sum`` to the
+activations. So the result does not depend on the instructions of the processor or on the number of
+rows.
 
 Activations are quantised in blocks of 32 columns. A block has ``X_BYTES`` bytes: 32 signed codes,
 their scale, the scale times their sum, and three sums times -8 (of all codes, of the first half and
@@ -157,7 +158,10 @@ class _Emitter:
         return _splat(self._builder, self._x_value(x, row, offset, kind.element), kind)
 
     def _rounded(self, value: Any) -> Any:
-        """Keep a product from being fused with an addition, which only some processors would do."""
+        """Return a product that is never fused with an addition.
+
+        Only some processors would fuse them, so results would depend on the processor.
+        """
         function = cgutils.get_or_insert_function(
             self._builder.module,
             ir.FunctionType(_FLOATS, [_FLOATS]),

@@ -1,4 +1,4 @@
-"""Multiply few rows of activations, x, by a weight matrix.
+"""Multiply a few rows of activations, x, by a weight matrix.
 
 Each weight is read once for up to six rows, directly from the model's memory. The terms of a sum
 are always added in the same order, so the bits of a result depend neither on the number of rows nor
@@ -98,7 +98,7 @@ def reads_narrow_rows(number_type: str) -> bool:
 
 @compiled
 def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: int) -> None:
-    """Write float32 rows to adjacent rows of the stored type."""
+    """Convert float32 rows to the stored type, and write them one after another."""
     for row in range(rows):
         for i in range(width):
             value = at(np.float32(0.0), x, row * x_stride + i)

@@ -139,8 +139,8 @@ def step(
 ) -> None:
     """Feed a chain of tokens or append tree nodes.
 
-    Writes the tokens' keys and values, and the hidden states and logits of the last tokens. At
-    least as many hidden states are kept as logits are written.
+    Writes the tokens' keys and values, and the hidden states and logits of the last tokens.
+    ``hidden`` has at least as many rows as ``logits``.
     """
     like = keys[0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]

@@ -55,7 +55,7 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
 def _block_facts(
     draft: Any, target: Any, draft_logits: Any, target_logits: Any, maxima: Any
 ) -> Any:
-    """Return a block's sums of draft·logit, target·logit and residual; write their ``maxima``."""
+    """Return a block's sums of draft·logit, target·logit and residual; write its ``maxima``."""
     max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):

@@ -30,7 +30,7 @@ class Found(Value):
     skipped: tuple[Skipped, ...]
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the model with this short name, name or place; None if there is none.
+        """Return the model with this short name, name or place; None if there is no such model.
 
         Raises:
             ConfigError: Several models have this name.
@@ -102,7 +102,7 @@ _LEVELS = ("file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
-    """Return the model's possible names, from short to long, one for each of ``_LEVELS``."""
+    """Return the model's possible names, from short to long: one name for each of ``_LEVELS``."""
     last = _GGUF_WORDS.sub("", _as_name(model.name.rpartition("/")[2]))
     kind = model.facts.quantization.lower()
     with_kind = last if kind in last else f"{last}:{kind}"

@@ -43,7 +43,7 @@ class _Walk:
     _entries: int = 0
 
     def models(self, folder: Path, depth: int = 0) -> Iterator[Candidate]:
-        """Yield the candidates in a folder and its subfolders."""
+        """Yield the files and folders that may be models, in a folder and its subfolders."""
         entries = self._listed(folder)
         if entries is None:
             return
@@ -99,7 +99,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
-    """Return the candidates in an origin's folder, and the files and folders that were skipped."""
+    """Return what may be a model in an origin's folder, and what was skipped."""
     walk = _Walk(origin)
     if origin.layout == "hub":
         found = list(_hub_models(walk))

@@ -31,7 +31,7 @@ Edit = Callable[[Path], object]
 
 def test_a_family_without_rollback_is_refused_by_name(tmp_path: Path) -> None:
     message = refusal(PairError, write_pair(tmp_path, "mamba"))
-    assert "mamba models continue a text one token at a time" in message
+    assert "belongs to the family mamba: such models read one token at a time" in message
     assert "another family" in message
 
 
@@ -106,8 +106,8 @@ _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeli
     [
         (_remove("config.json"), "contains no model", "Give a folder"),
         (_remove("model.safetensors"), "no weights in safetensors", "convert"),
-        (_pickle_only, "pickle checkpoint (pytorch_model.bin)", "Convert it to safetensors"),
-        (_truncate, "model.safetensors of", "Copy or download it again"),
+        (_pickle_only, "pickle checkpoint (pytorch_model.bin)", "Convert the checkpoint"),
+        (_truncate, "model.safetensors of", "Copy or download the file again"),
         (lambda f: (f / "model.safetensors").write_bytes(b""), "truncated or broken", "again"),
         (lambda f: (f / "config.json").write_text('{"model'), "cannot be read", "again"),
         (lambda f: (f / "config.json").write_text("[1]"), "cannot be read", "again"),

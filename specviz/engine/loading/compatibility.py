@@ -117,7 +117,7 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
     if ours == theirs:
         return ()
     return (
-        f"The draft ends a text with {draft.tokenizer.eos_token!r}, the target with "
+        f"The draft ends a text with {draft.tokenizer.eos_token!r}, but the target ends it with "
         f"{target.tokenizer.eos_token!r}; only the target's token is used.",
     )
 
@@ -136,7 +136,7 @@ def require_same_logits(grown: Model, model: Model, name: str, vocabulary: int) 
     if not close_to(ours, own, model.dtype):
         raise PairError(
             f"{name} gives different logits at the simulated size.",
-            remedy="Use it without a simulated size.",
+            remedy="Use the model without a simulated size.",
         )
 
 
@@ -165,7 +165,7 @@ def require_finite(logits: torch.Tensor, model: Model, name: str) -> None:
         _refuse_overflow(model, name)
     raise PairError(
         f"{name} computes values that are not finite, although its weights are finite.",
-        remedy="Its config.json does not match its weights; copy or download the model again.",
+        remedy="The config.json does not match the weights; copy or download the model again.",
     )
 
 
@@ -258,7 +258,7 @@ def _agrees(step: Step, model: Model, vocabulary: int) -> bool:
 
 
 def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor:
-    """Return the logits that ``_walk`` should give, computed without the lean step."""
+    """Return the logits that ``_walk`` should return, computed without the lean step."""
     if isinstance(model, PlainLlamaForCausalLM):
         text, other = ids[:10], torch.cat((ids[:8], ids[10:12]))
         before, after = (fresh_logits(model, each, vocabulary) for each in (text, other))
@@ -304,7 +304,7 @@ def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
 
 
 def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether logits agree within the tolerance."""
+    """Return whether logits agree within ``logit_tolerance``."""
     difference = (ours - reference).abs().max()
     return bool(difference <= logit_tolerance(reference, dtype))
 
@@ -353,7 +353,7 @@ def context_limits(
     if len(set(limits.values())) == 1:
         return limits[shortest], ()
     return limits[shortest], (
-        f"The context is {limits[shortest]} tokens, the limit of {shortest}; "
+        f"The context limit is {limits[shortest]} tokens, the limit of {shortest}; "
         f"the other model's limit is {max(limits.values())}.",
     )
 

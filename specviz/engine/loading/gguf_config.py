@@ -90,8 +90,8 @@ def end_ids(header: GgufHeader) -> list[int]:
 
 def _incomplete(header: GgufHeader) -> PairError:
     return PairError(
-        f"{header.path.name} does not say how large its model is.",
-        remedy="Copy or download it again.",
+        f"{header.path.name} does not state how large the model is.",
+        remedy="Copy or download the file again.",
     )
 
 

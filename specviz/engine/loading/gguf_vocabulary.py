@@ -38,13 +38,13 @@ _PROBE = (
     "#tag http://a.b/c?d=e ... !?«» 日本語です中文字符 12中3 ひらがな 한국어 русский हिन्दी ไทย "
     "e\u0301 a\u0308b \u00a0\u3000 \u200b 😀👩‍👩‍👧 !Hello ^a |b ~c +1 =d `e <f >g \n \n end"
 )
-_GIVE_GGUF = "Give the target as a GGUF file; its vocabulary can be copied."
+_GIVE_GGUF = "Give the target as a GGUF file, whose vocabulary can be copied."
 
 
 def vocabulary_of(source: Path) -> AddTokens:
     """Return a function that adds the vocabulary of a GGUF file or a folder to a GGUF writer.
 
-    A folder needs a ``tokenizer.json``.
+    A folder must contain a ``tokenizer.json``.
 
     Raises:
         ModelFileError: The vocabulary is missing, damaged, or of a kind that is not supported.
@@ -61,7 +61,7 @@ def _copied(header: GgufHeader) -> AddTokens:
     rows = header.count("tokenizer.ggml.tokens")
     if not rows:
         raise ModelFileError(
-            f"{header.path.name} has no vocabulary.", remedy="Choose the target's own GGUF file."
+            f"{header.path.name} has no vocabulary.", remedy="Choose the GGUF file of the target."
         )
 
     def add_tokens(writer: Any, vocabulary: int) -> None:
@@ -131,7 +131,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _tokens(record: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-    """Return the texts and GGUF types of all tokens, by id."""
+    """Return the texts and GGUF types of all tokens, ordered by id."""
     by_id = {place: (text, NORMAL) for text, place in record["model"]["vocab"].items()}
     for each in record.get("added_tokens") or ():
         by_id[each["id"]] = (each["content"], CONTROL if each.get("special") else USER_DEFINED)
@@ -192,6 +192,6 @@ def _filler(place: int) -> str:
 def _check_rows(name: str, tokens: int, rows: int) -> None:
     if tokens > rows:
         raise ModelFileError(
-            f"{name} has {tokens:,} tokens, but the draft has {rows:,}.",
+            f"{name} has {tokens:,} tokens, but the draft has only {rows:,}.",
             remedy="Give the target that the draft was trained for.",
         )

@@ -119,7 +119,7 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bandwidth with the current threads, measured once per process and thread count."""
+    """Return the bandwidth with the current threads; measure it once per number of threads."""
     return _bandwidth(device, torch.get_num_threads())
 
 
@@ -130,10 +130,10 @@ def _bandwidth(device: torch.device, threads: int) -> float:
 
 
 def measure_bandwidth(device: torch.device) -> float:
-    """Return the memory bandwidth in bytes per second, measured by sums with the current threads.
+    """Return the memory bandwidth in bytes per second.
 
-    The fastest of several timings counts, since other processes only slow a timing down. The
-    measurement takes at most about 0.3 s.
+    The current threads add up numbers in memory. The fastest of several timings is used, because
+    other processes only slow a timing down. The measurement takes at most about 0.3 s.
     """
     stream = read_stream(device, free_memory(device))
     numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written

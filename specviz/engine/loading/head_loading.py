@@ -129,7 +129,7 @@ def _product(kind: str) -> Callable[[torch.Tensor, torch.Tensor | None], Product
 
 
 def _change(pair: Pair, original: Head, quantised: Head, kind: str) -> str:
-    """Return a notice that says how quantising the head's weights changes its distributions."""
+    """Return a notice about how quantising the head's weights changes the head's distributions."""
     sampler = Sampler(RunConfig(temperature=1.0))
     text = read_presets()[0].text
     ids = [each for each in pair.tokenizer.encode(text) if each < pair.vocabulary]

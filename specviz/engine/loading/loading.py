@@ -1,4 +1,4 @@
-"""Load a pair: open it, load and check its models, add simulated sizes or quantise.
+"""Load a pair: open it, load and check its models, and enlarge or quantise them on request.
 
 Probes check that each model can roll its cache back (``rollback.py``), and that the lean step,
 specviz's own forward pass, gives the same logits as the model's original code
@@ -123,7 +123,7 @@ def _require_room(opened: OpenPair) -> None:
         if side.body is not None:
             raise DeviceError(
                 f"A simulated {side.role} of {COUNT.shown(side.parameters)} parameters does not "
-                f"fit: the pair needs {SIZE.shown(needed)}, and {SIZE.shown(free)} are free.",
+                f"fit: the pair needs {SIZE.shown(needed)}, but only {SIZE.shown(free)} are free.",
                 remedy="Choose a smaller size, or a smaller dtype such as bfloat16.",
             )
 
@@ -151,7 +151,11 @@ def _loading(doing: str, side: Side) -> Progress:
 
 
 def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool) -> bool:
-    """Return whether the model must be spread over several devices, which needs accelerate."""
+    """Return whether the model must be spread over several devices.
+
+    Raises:
+        DeviceError: the model must be spread, but cannot be.
+    """
     free = hardware.free_memory(device)
     if free is None or size <= free:
         return False
@@ -196,10 +200,10 @@ def _require_all_weights(name: str, missing: list[str]) -> None:
     """Raise PairError for missing weights, which transformers would initialise randomly."""
     if missing:
         raise PairError(
-            f"The weights of {name} lack {missing[0]} and {len(missing) - 1} others."
+            f"The weights of {name} lack {missing[0]} and {len(missing) - 1} other tensors."
             if len(missing) > 1
             else f"The weights of {name} lack {missing[0]}.",
-            remedy="Give a complete causal language model; copy or download it again.",
+            remedy="Give a complete causal language model, or download this model again.",
         )
 
 
@@ -215,7 +219,7 @@ def _check_models(
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
-    """Return the enlarged model after checking its logits; without a body, return ``model``."""
+    """Return the enlarged model after checking its logits, or ``model`` if not to be enlarged."""
     body = side.body
     if body is None:
         return model
@@ -228,7 +232,7 @@ def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCal
         if getattr(model, "hf_device_map", None) is not None:
             raise PairError(
                 f"{side.source.name} is spread over several devices, so it cannot be enlarged.",
-                remedy="Use it without a simulated size, or choose one device.",
+                remedy="Use the model without a simulated size, or choose one device.",
             )
         grown = grow(model, body.shape, report)
         compatibility.require_same_logits(grown, model, side.source.name, vocabulary)

@@ -84,7 +84,7 @@ class Side(Value, eq=False):
 
 
 class OpenPair(Value, eq=False):
-    """A pair whose configurations and tokenizers fit together; no weights are read yet."""
+    """A pair whose configurations and tokenizers are compatible; its weights are not read yet."""
 
     name: str
     sides: tuple[Side, ...]  # the target first
@@ -104,7 +104,7 @@ class OpenPair(Value, eq=False):
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Find the pair's models, and check that their tokens match; load no weights."""
+    """Return the pair after checking that the models' tokens match; load no weights."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)

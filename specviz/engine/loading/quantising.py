@@ -1,4 +1,4 @@
-"""Quantise the weights of loaded models on request, and measure what that changes."""
+"""Quantise the weights of loaded models on request, and measure the effect on distributions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def quantise_models(
     opened: OpenPair, models: dict[str, Model], on_progress: ProgressCallback
 ) -> tuple[str, ...]:
-    """Quantise models on request; return notices about the effect on their distributions."""
+    """Quantise models on request; return notices about the effect on the models' distributions."""
     sides = [side for side in opened.sides if side.quantise]
     if not sides:
         return ()

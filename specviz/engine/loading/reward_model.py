@@ -74,7 +74,7 @@ def load_reward_model(name: str, device: torch.device) -> RewardModel:
 
 
 def _fetched(name: str) -> Path:
-    """Return the folder of a model on this machine or, after downloading it, on the Hub."""
+    """Return the folder of a model; a model on the Hub is downloaded first."""
     if Path(name).is_dir():
         return Path(name)
     refuse_missing_path(name, name)

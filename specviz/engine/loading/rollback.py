@@ -76,12 +76,12 @@ def _roll(
 
 def _cannot_roll_back(model: Model, name: str) -> PairError:
     family = model.config.model_type
-    reason = "cannot roll their cache back, which speculative decoding needs after each rejection"
+    reason = "such models cannot roll their cache back, as is needed after each rejection"
     if family in ONE_TOKEN_AT_A_TIME:
-        reason = "continue a text one token at a time, so they cannot verify several candidates"
+        reason = "such models read one token at a time, so they cannot verify several candidates"
     elif has_recurrent_layers(model):
-        reason = "give different logits after a rollback than in a single pass"
+        reason = "such models give different logits after a rollback than in a single pass"
     return PairError(
-        f"{name}: {family} models {reason}.",
+        f"{name} belongs to the family {family}: {reason}.",
         remedy="Use another family, such as Llama, Qwen, Gemma, GPT-2 or Mistral.",
     )

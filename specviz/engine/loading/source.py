@@ -1,4 +1,4 @@
-"""The interface of a model on disk, the same for every file format."""
+"""The common interface of models on disk, for all file formats."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Source(ABC):
 
     @abstractmethod
     def weight_files(self) -> tuple[Path, ...]:
-        """Return the local files of the weights, after checking that none is truncated."""
+        """Return the local files of the weights, after checking that no file is truncated."""
 
     @abstractmethod
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
         """Return the files that identify the model: if one changes, it is a different model.
 
-        Some of them may be missing.
+        Some of these files may be missing.
         """
 
     @abstractmethod

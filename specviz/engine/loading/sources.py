@@ -62,7 +62,7 @@ def choose(spec: PairSpec) -> Chosen:
     if spec.name is not None:
         raise PairError(
             f"Both the pair {spec.name!r} and the target {target!r} are given.",
-            remedy="Give only one of them.",
+            remedy="Give either the pair or the target.",
         )
     names = [_as_text(place) for place in (target, draft) if place is not None]
     return Chosen(
@@ -167,7 +167,7 @@ def _refuse_head(folder: Path, name: str) -> None:
     if kind:
         raise PairError(
             f"{name} is a drafting head, not a model.",
-            remedy=f"Give it as the draft of its target, with drafter={head_method(kind)}.",
+            remedy=f"Give the head as the draft of its target, with drafter={head_method(kind)}.",
         )
 
 

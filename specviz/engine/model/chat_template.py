@@ -81,7 +81,7 @@ def _result(render: Callable[[], str]) -> bytes:
 
 
 def _in_child(render: Callable[[], str], seconds: float) -> bytes | None:
-    """Return the result of rendering in a child process; None if it took too long."""
+    """Render in a child process; return the result, or None if rendering took too long."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -112,7 +112,7 @@ def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoRet
 
 
 def _limit_resources(seconds: float) -> None:
-    """Limit this process's CPU time and memory; the limits apply even if its parent is gone."""
+    """Limit this process's CPU time and memory, even after the parent process has ended."""
     import resource  # missing on systems without fork
 
     most = int(seconds) + 1

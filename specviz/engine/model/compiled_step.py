@@ -45,7 +45,7 @@ class CompiledWeights(Value, eq=False):
         outer: Iterable[torch.Tensor | int | None],
         **shape: Any,
     ) -> CompiledWeights | None:
-        """Return shape and addresses; None if kernels cannot read the weights or cannot run."""
+        """Return the weights' addresses; None if kernels cannot run or cannot read the weights."""
         rows, ends = list(layers), list(outer)
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
         present = [each for each in tensors if isinstance(each, torch.Tensor)]

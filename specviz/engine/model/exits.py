@@ -1,4 +1,4 @@
-"""Early exit: after how many layers a model can predict a token."""
+"""Determine after how many layers a model can predict a token (early exit)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Weights(Protocol):
 
 
 def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Missing:
-    """Return after how many layers an exit is possible and useful, or why there is no exit.
+    """Return after how many layers an early exit is useful, or the reason why there is no exit.
 
     Args:
         output_matrices: the matrices through which the last layer writes to the residual stream. If

@@ -74,7 +74,7 @@ def _columns(tile, WIDE: tl.constexpr, GATED: tl.constexpr):
 
 @triton.jit
 def _norm_weights(norm, tile, count, WIDE: tl.constexpr, GATED: tl.constexpr, ADDED: tl.constexpr):
-    """Return the weights of the norm that reads the tile's columns next."""
+    """Return the weights of the next norm for the columns of a tile; zeros if ADDED is false."""
     column = _columns(tile, WIDE, GATED)
     return tl.load(norm + column, mask=(column < count) & ADDED, other=0.0).to(tl.float32)
 

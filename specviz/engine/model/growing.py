@@ -1,10 +1,10 @@
-"""Enlarge a Llama-shaped model to a body (simulated size) that costs more but has the same output.
+"""Enlarge a Llama-shaped model; the enlarged model costs more but has the same output.
 
 The residual stream becomes wider and its new columns stay zero, since the embedding and all
 matrices that write to the stream are zero there. The stream's norms use a mean of squares over the
-width, which the new zeros make smaller. So if the width grows from h to H, the norms' weights are
-scaled by sqrt(h / H) and epsilon by h / H. This is exact if H / h is a power of four. New heads,
-feed-forward units and layers add zero to the stream.
+width. The new zeros make this mean smaller. So if the width grows from h to H, the norms' weights
+are scaled by sqrt(h / H) and epsilon by h / H. This is exact if H / h is a power of four. New
+heads, feed-forward units and layers add zero to the stream.
 
 All other new weights are nonzero but so small that nothing overflows in float16. Every byte is
 written, because unwritten pages would be read from the CPU cache and timings would be too short.
@@ -72,7 +72,7 @@ def skeleton_of(config: Config) -> Any:
 def grown_skeleton(model: Model, shape: Shape) -> Any:
     """Return the enlarged model on the meta device."""
     own = shape_of_model(model)
-    assert own is not None, "the loader refuses a body for other models"
+    assert own is not None, "the loader enlarges only supported models"
     config: Any = copy.deepcopy(model.config)
     config.rms_norm_eps *= own.shape.width / shape.width
     config.head_dim = own.head_width

@@ -1,6 +1,6 @@
 """The lean step: a forward pass of Llama-shaped models without transformers' Python overhead.
 
-On a CPU, a feed of a few tokens is one call of compiled code (``compiled_step.py``). Longer feeds
+On a CPU, a pass of a few tokens is one call of compiled code (``compiled_step.py``). Longer passes
 and other devices use torch. Caches are allocated once, and rollback only sets a length. The loader
 compares the logits with those of transformers before it uses this step.
 """
@@ -234,7 +234,7 @@ class LeanStep(Step):
 def rotated(
     layer: Any, rows: torch.Tensor, heads: tuple[int, int], cos: torch.Tensor, sin: torch.Tensor
 ) -> torch.Tensor:
-    """Return queries and keys `[text, head, token, width]`, normed and rotated.
+    """Return queries and keys `[text, head, token, width]`, after their norms and RoPE.
 
     Args:
         layer: A layer of a lean step or a drafting head; its norms are optional.
@@ -263,7 +263,7 @@ def _first_seen(window: int | None, begin: int) -> int:
 
 
 def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
-    """Return what the feed-forward of a layer adds to the residual stream.
+    """Return what the feed-forward block of a layer adds to the residual stream.
 
     Args:
         layer: A layer of a lean step or of a drafting head.

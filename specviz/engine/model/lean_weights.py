@@ -251,7 +251,7 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
 
 
 def _matrix(product: Product | torch.Tensor) -> torch.Tensor | int:
-    """Return a matrix, or the address of a packed matrix's table."""
+    """Return the matrix of a product or, if it is packed, the address of its table."""
     if isinstance(product, PackedProduct):
         return address(product.table)
     return product.weight if isinstance(product, Product) else product

@@ -55,7 +55,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Disable progress bars and warnings while loading; restore the user's settings afterwards."""
+    """Disable the libraries' progress bars and warnings inside the context."""
     from transformers.utils import logging as hf_logging
 
     verbosity, hub_verbosity = hf_logging.get_verbosity(), hub_logging.get_verbosity()

@@ -159,7 +159,7 @@ class LibraryStep(Step):
 
     @property
     def _requested_entries(self) -> list[int]:
-        """Return the requested states' indices in transformers' ``hidden_states``."""
+        """Return the indices of the requested states in transformers' ``hidden_states``."""
         places = () if self._requested is None else self._requested.places
         last = len(hidden_places(self._model)) - 1
         return [last if place == AFTER_NORM else place for place in places]
@@ -196,7 +196,7 @@ def library_capabilities(model: PreTrainedModel) -> StepCapabilities:
         trees=_trees(model),
         exits=_exits(model),
         device_rounds=Missing(
-            f"static caches do not support {family} models here", "Use `--step library`."
+            f"specviz's static caches do not support {family} models", "Use `--step library`."
         ),
     )
 

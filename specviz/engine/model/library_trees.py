@@ -1,6 +1,6 @@
 """Trees and early exits for transformers models: attention masks, and models with fewer layers.
 
-The masks replace the model's own masks, so they must also apply its sliding windows.
+The masks replace the model's own masks, so they must also apply the model's sliding windows.
 """
 
 from __future__ import annotations

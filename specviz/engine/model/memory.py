@@ -1,4 +1,4 @@
-"""Turn out-of-memory exceptions into errors the user can act on."""
+"""Turn out-of-memory exceptions into errors that suggest what to do."""
 
 from __future__ import annotations
 

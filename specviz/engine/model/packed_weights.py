@@ -42,7 +42,10 @@ _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Compute products with dequantised weights and without rounding of activations, in torch."""
+    """Make packed products use torch and dequantised weights inside the context.
+
+    So activations are not rounded.
+    """
     global _exact  # noqa: PLW0603
     _exact = True
     try:
@@ -64,7 +67,7 @@ def agree_roughly(ours: torch.Tensor, reference: torch.Tensor) -> bool:
 
 
 class PackedMatrix(nn.Module):
-    """A matrix that is quantised in the layout of the kernels, or in float32."""
+    """A matrix in float32, or quantised in the layout that the kernels read."""
 
     def __init__(self, kind: str, weight: torch.Tensor, rows: int, width: int) -> None:
         super().__init__()
@@ -78,7 +81,7 @@ class PackedMatrix(nn.Module):
 
     @staticmethod
     def of_blocks(kind: str, raw: np.ndarray, width: int) -> PackedMatrix:
-        """Return a matrix from rows of quantised blocks of a GGUF file, uint8 [row, byte].
+        """Return a matrix made from a GGUF file's quantised blocks, uint8 [row, byte].
 
         Raises:
             ValueError: A scale is NaN or infinite.
@@ -151,10 +154,10 @@ class PackedProduct(Product):
         )
 
     def read(self, row_ids: torch.Tensor) -> torch.Tensor:
-        """Return rows of the matrix, dequantised."""
+        """Return these rows of the matrix, dequantised."""
         ids = row_ids.reshape(-1).contiguous()
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.columns:
-            raise IndexError("a token id is outside the embedding")  # a kernel would not notice
+            raise IndexError("a token id is outside the vocabulary")  # a kernel would not notice
         out = torch.empty(ids.shape[0], self.width)
         read_rows(address(self.table), ids.numpy(), out.numpy())
         return out.view(*row_ids.shape, self.width)
@@ -254,7 +257,7 @@ def is_packed(model: Any) -> bool:
 
 @torch.no_grad()
 def packed_model(skeleton: Any, weights: Mapping[str, torch.Tensor | PackedMatrix]) -> Any:
-    """Load weights, by name, into a Llama-shaped model on the meta device, and return it."""
+    """Load weights into a Llama-shaped model on the meta device, and return this model."""
     matrices = {name: each for name, each in weights.items() if isinstance(each, PackedMatrix)}
     others = {name: each for name, each in weights.items() if isinstance(each, torch.Tensor)}
     if skeleton.config.tie_word_embeddings:
@@ -292,7 +295,7 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
 
 
 def _put(model: Any, matrices: Mapping[str, PackedMatrix]) -> None:
-    """Replace the linear layers and embeddings whose weights have these names."""
+    """Replace layers by packed layers; the keys of ``matrices`` are names of weights."""
     for name, matrix in matrices.items():
         place = name.removesuffix(".weight")
         layer = model.get_submodule(place)

@@ -1,4 +1,4 @@
-"""A loaded pair of a draft and a target, and the factory of their steps."""
+"""A loaded pair of a draft and a target, which creates the models' steps."""
 
 from __future__ import annotations
 

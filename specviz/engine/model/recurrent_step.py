@@ -137,7 +137,7 @@ class RecurrentStep(LibraryStep):
             self._read_again(self.length)
 
     def _begin_pass(self, *, is_anchor: bool) -> None:
-        """Record a pass unless it repeats the last one; copy the states if it is an anchor."""
+        """Record a pass unless it repeats the last one; for an anchor, copy the states."""
         if self._passes and self._passes[-1].start == self._num_read:
             return
         snapshot = self._snapshot() if is_anchor else None
@@ -207,7 +207,7 @@ _OTHER_NAME = "cache_params"  # the argument of families without attention
 
 
 def _empty_cache(model: PreTrainedModel) -> DynamicCache:
-    """Return the family's cache; its attention layers also keep tokens outside a sliding window."""
+    """Return an empty cache; its attention layers also keep tokens outside a sliding window."""
     cache = DynamicCache(config=model.config)
     for number, layer in enumerate(cache.layers):
         if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
@@ -224,14 +224,14 @@ def _states(layer: Any) -> _Values:
 
 
 def _copied(layer: Any) -> Any:
-    """Return a copy of a layer with its rows and states."""
+    """Return a copy of a cache layer, including its rows and states."""
     twin = copy.copy(layer)
     vars(twin).update(_cloned(vars(layer)))
     return twin
 
 
 def _cloned(value: Any) -> Any:
-    """Return a value whose tensors are copied; dictionaries are copied with their values."""
+    """Return a copy of a value; tensors and the values of dictionaries are copied, too."""
     if isinstance(value, dict):
         return {name: _cloned(each) for name, each in value.items()}
     return value.clone() if isinstance(value, torch.Tensor) else value

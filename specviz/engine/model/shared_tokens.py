@@ -30,7 +30,7 @@ class TokenVocabulary:
 
     @property
     def begin(self) -> int | None:
-        """Return the id of BOS; None if there is no BOS or it is the same token as EOS."""
+        """Return the id of BOS; None if BOS is missing or is the same token as EOS."""
         begin = self.tokenizer.bos_token_id
         return None if begin == self.tokenizer.eos_token_id else begin
 

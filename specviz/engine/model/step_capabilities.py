@@ -20,7 +20,10 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The reason (without a period) why a capability is missing, and the remedy. Always falsy."""
+    """The reason (without a period) why a capability is missing, and the remedy.
+
+    ``bool`` of this value is False.
+    """
 
     reason: str
     remedy: str

@@ -1,8 +1,8 @@
 """The step: the only interface between the decoding loop and a model.
 
-A step feeds tokens, caches their keys and values, and can forget the last tokens. It may hold open
-nodes of a tree after the text. These must be kept or dropped before other tokens are fed or
-forgotten.
+A step feeds tokens, caches their keys and values, and can forget the last tokens. The cache may
+contain open nodes of a tree after the text. Open nodes must be kept or dropped before other tokens
+are fed or forgotten.
 
 Implementations: *library* (``library_step.py``, any family, through transformers;
 ``recurrent_step.py`` if it has recurrent layers), *lean* (``lean.py``, in torch or compiled),
@@ -71,7 +71,7 @@ class Step(ABC):
         del other, count
 
     def request_hidden(self, states: HiddenStates) -> None:
-        """Keep these hidden states of all tokens of later feeds.
+        """Store these hidden states for all tokens that later calls feed.
 
         Raises:
             PairError: the step does not provide hidden states.
@@ -83,7 +83,7 @@ class Step(ABC):
     def hidden(self) -> torch.Tensor | None:
         """Return the requested hidden states `[num_tokens, width]` of the latest feed, or None.
 
-        Without a request, a step may return the final states of some of the last tokens.
+        Without a request, a step may return the final hidden states of some of the last tokens.
         """
         return None
 
@@ -108,7 +108,7 @@ class Step(ABC):
         refuse(self.capabilities.trees)
 
     def keep(self, nodes: Sequence[int]) -> None:
-        """Append these nodes, a path from the end of the text, to the text; drop the others.
+        """Append these open nodes, which must form a path, to the text; drop the other nodes.
 
         Their cache rows are moved in place; the cache is not copied.
         """

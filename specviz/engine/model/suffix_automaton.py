@@ -50,7 +50,7 @@ class SuffixAutomaton:
     def repeat(self) -> Match:
         """Return the longest suffix of the last text that also occurs elsewhere in the texts.
 
-        It has at most ``LONGEST`` tokens.
+        The suffix has at most ``LONGEST`` tokens.
         """
         state = max(0, self._link[self._last])
         if self._length[state] <= LONGEST:
@@ -103,12 +103,12 @@ class SuffixAutomaton:
         return self._count[state], self._latest[state]
 
     def _extended_match(self, state: int, length: int, token: int, most: int) -> Match:
-        """Return the match extended by one of its continuations, cut to ``most`` tokens."""
+        """Return the match followed by ``token``, truncated to the last ``most`` tokens."""
         length = min(length + 1, most)
         return Match(self._state_of_length(self._after[state][token], length), length)
 
     def _state_of_length(self, state: int, length: int) -> int:
-        """Return the state of the last ``length`` tokens of a sequence at least that long."""
+        """Return the state of the last ``length`` tokens of a sequence in ``state``."""
         while state and self._length[self._link[state]] >= length:
             state = self._link[state]
         return state
