@@ -219,7 +219,7 @@ def _check_models(
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
-    """Return the enlarged model after checking its logits, or ``model`` if not to be enlarged."""
+    """Return the enlarged model after checking its logits; return ``model`` if it keeps its size."""
     body = side.body
     if body is None:
         return model
