@@ -219,7 +219,7 @@ def _check_models(
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
-    """Return the enlarged model after checking its logits; without a body, return ``model``."""
+    """Enlarge the model if requested, and check the logits; return the resulting model."""
     body = side.body
     if body is None:
         return model
