@@ -1,7 +1,7 @@
-"""The header of a GGUF file: its metadata and the place of every tensor.
+"""The header of a GGUF file: its metadata and the position of every tensor.
 
-The file is not trusted: counts, lengths and offsets are compared with its size before anything is
-allocated. Long arrays (the vocabulary) stay in the file until ``read_array`` reads them.
+The file is not trusted: counts, lengths and offsets are compared with the file's size before
+anything is allocated. Long arrays (the vocabulary) are read only by ``read_array``.
 
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md describes the format.
 """
@@ -30,7 +30,7 @@ _NUMBERS: dict[int, str] = dict(
 )
 _LEAST_KEY, _LEAST_TENSOR = 13, 32  # smallest entries, in bytes
 _NEXT_KEY = b"\0\0\0\0\0\0\0tokenizer."  # a tokenizer key, after the lowest byte of its length
-_COPY_AGAIN = "Copy or download it again."
+_COPY_AGAIN = "Copy or download the file again."
 
 # Name, elements and bytes of a block for each tensor type, as in ggml.h.
 BLOCKS: dict[int, tuple[str, int, int]] = {
@@ -59,7 +59,7 @@ Setting = int | float | bool | str | list[int] | list[float] | list[bool] | list
 
 
 class GgufTensor(Value):
-    """A tensor's place in the file. ``shape`` is row-major: its last entry is a row's length."""
+    """A tensor's position in the file. ``shape`` is row-major: its last entry is a row's length."""
 
     name: str
     shape: tuple[int, ...]
@@ -92,22 +92,22 @@ class GgufHeader(Value):
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def of_model(self, key: str) -> Setting | None:
-        """Return the value of a key of this architecture, such as ``context_length``."""
+        """Return the value of the architecture's key, such as ``context_length``, or None."""
         return self.values.get(f"{self.architecture}.{key}")
 
     def count(self, key: str) -> int:
-        """Return the number of elements of an array; 0 if it is missing."""
+        """Return the number of elements of an array; 0 if the array is missing."""
         value = self.values.get(key)
         if isinstance(value, LongArray):
             return value.count
         return len(value) if isinstance(value, list) else 0
 
     def strings(self, key: str) -> list[str]:
-        """Return an array of strings, read from the file if it is long; empty if it is missing."""
+        """Return an array of strings, empty if missing; long arrays are read from the file."""
         return [each for each in self._elements(key) if isinstance(each, str)]
 
     def numbers(self, key: str) -> list[float]:
-        """Return an array of numbers, read from the file if it is long; empty if it is missing."""
+        """Return an array of numbers, empty if missing; long arrays are read from the file."""
         return [each for each in self._elements(key) if isinstance(each, int | float)]
 
     def _elements(self, key: str) -> list[int] | list[float] | list[bool] | list[str]:
@@ -118,7 +118,7 @@ class GgufHeader(Value):
 
 
 def read_header(path: Path) -> GgufHeader:
-    """Read a file's header; skip long arrays.
+    """Return a file's header, without the elements of long arrays.
 
     Raises:
         ModelFileError: The file is not a GGUF file, is damaged, or has an unsupported version.
@@ -131,7 +131,7 @@ def read_header(path: Path) -> GgufHeader:
 
 
 def read_array(path: Path, array: LongArray) -> list[int] | list[float] | list[bool] | list[str]:
-    """Read an array that the header left in the file."""
+    """Return the elements of a long array, which ``read_header`` did not read."""
     with path.open("rb") as file:
         cursor = _Cursor(path.name, file)
         cursor.at = array.start
@@ -188,10 +188,10 @@ class _Cursor:
 
     def require_count(self, count: int, least_bytes: int, most: int, what: str) -> None:
         if count * least_bytes > self.size - self.at or count > most:
-            raise self._damaged(f"its header claims {count:,} {what}")
+            raise self._damaged(f"its header claims to describe {count:,} {what}")
 
     def take(self, length: int) -> bytes:
-        """Return the next bytes."""
+        """Return the next ``length`` bytes."""
         start = self.at - self.offset
         if start < 0 or start + length > len(self.buffer):
             self._fill(length)
@@ -218,7 +218,7 @@ class _Cursor:
     def _text(self, most: int = 1 << 26) -> bytes:
         length = self.integer("Q")
         if length > self.size - self.at:
-            raise self._damaged(f"it claims a text of {length:,} bytes")
+            raise self._damaged(f"it claims to contain a text of {length:,} bytes")
         if length > most:
             raise self._damaged("a name in its header is too long")
         return self.take(length)
@@ -251,11 +251,11 @@ class _Cursor:
     def read_body(
         self, keys: int, tensors: int, *, jump: bool
     ) -> tuple[dict[str, Setting], tuple[GgufTensor, ...]]:
-        """Read the metadata and the list of tensors.
+        """Return the metadata and the list of tensors.
 
         Args:
-            jump: Skip a long array of strings by searching for the next key, which is a hundred
-                times faster than reading the length of every string.
+            jump: Whether to skip a long array of strings by searching for the next key. This is a
+                hundred times faster than reading the length of every string.
         """
         values: dict[str, Setting] = {}
         for _ in range(keys):
@@ -281,7 +281,7 @@ class _Cursor:
         kind, count = self.integer("I"), self.integer("Q")
         least = 8 if kind == _STRING else struct.calcsize(_NUMBERS.get(kind, "B"))
         if kind != _STRING and kind not in _NUMBERS:
-            raise self._damaged(f"it has an array of the type {kind}")
+            raise self._damaged(f"it has an array of the unknown type {kind}")
         self.require_count(count, least, _MAX_HEADER, "elements of an array")
         if kind == _STRING:
             self.texts += count
@@ -299,7 +299,7 @@ class _Cursor:
         return LongArray(kind=kind, count=count, start=start)
 
     def _jump_to_next_key(self, count: int) -> bool:
-        """Move to the next tokenizer key; return False if there is none nearby."""
+        """Move to the next tokenizer key; return False if no such key is nearby."""
         start, least = self.at, self.at + 8 * count
         window = min(self.size - start, 48 * count + (1 << 16))
         content = self.take(window)
@@ -322,7 +322,7 @@ class _Cursor:
     def _placed(
         self, found: list[tuple[str, tuple[int, ...], int, int]], data: int
     ) -> Iterator[GgufTensor]:
-        """Yield the tensors, after checking that they neither overlap nor exceed the file."""
+        """Yield the tensors after checking that they do not overlap and end within the file."""
         tensors = [self._sized(*each, data) for each in found]
         end = data
         for tensor in sorted(tensors, key=lambda each: each.start):

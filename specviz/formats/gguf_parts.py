@@ -14,7 +14,7 @@ PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 
 
 def part_paths(path: Path) -> tuple[Path, ...]:
-    """Return the paths of all parts of the split file that has this part; else only ``path``."""
+    """Return the paths of all parts of a split file; for any other file, return only ``path``."""
     found = PART.fullmatch(path.name)
     if found is None:
         return (path,)
@@ -24,7 +24,7 @@ def part_paths(path: Path) -> tuple[Path, ...]:
 
 
 def read_parts(path: Path) -> tuple[GgufHeader, ...]:
-    """Read the headers of a file, or of all parts of a split one.
+    """Return the header of a file, or the headers of all parts of a split file.
 
     Raises:
         ModelFileError: A part is missing or damaged.
@@ -32,7 +32,7 @@ def read_parts(path: Path) -> tuple[GgufHeader, ...]:
     paths = part_paths(path)
     if missing := [each.name for each in paths if not each.is_file()]:
         raise ModelFileError(
-            f"Of the {len(paths)} parts of this GGUF file, {missing[0]} is missing.",
+            f"This GGUF file has {len(paths)} parts, but {missing[0]} is missing.",
             remedy="Copy or download the missing part.",
         )
     headers = tuple(read_header(each) for each in paths)
@@ -55,7 +55,7 @@ def parameters_of(headers: Sequence[GgufHeader]) -> int:
 
 
 def quantization_of(headers: Sequence[GgufHeader]) -> str:
-    """Return the type of most weights in matrices, such as "Q4_1"."""
+    """Return the most frequent type of the weights in matrices, such as "Q4_1"."""
     counts: Counter[str] = Counter()
     for header in headers:
         for tensor in header.tensors:

@@ -13,10 +13,10 @@ _TYPE = "general.file_type"
 
 
 def write_requantised(source: Path, kind: str, path: Path) -> None:
-    """Write a copy whose matrices are of the type ``kind``, such as "Q8_0".
+    """Write a copy whose matrices have the type ``kind``, such as "Q8_0".
 
-    A matrix stays as it is if its width is not a multiple of the type's block. As in llama.cpp, the
-    old weights are dequantised and then quantised to the new type.
+    A matrix is copied unchanged if its width is not a multiple of the type's block size. As in
+    llama.cpp, the old weights are dequantised and then quantised to the new type.
     """
     number = gguf.GGMLQuantizationType[kind]
     block, _ = gguf.GGML_QUANT_SIZES[number]

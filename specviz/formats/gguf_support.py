@@ -1,4 +1,4 @@
-"""Which GGUF files are supported: tables of architectures, tokenizers and tensor types."""
+"""Tables of the architectures, tokenizers and tensor types that are supported in GGUF files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stays_quantised(family: str, quantization: str) -> bool:
 
 
 def refusal_of(headers: Sequence[GgufHeader]) -> str:
-    """Return why a file cannot be used, such as "a model without a tokenizer"; empty if it can."""
+    """Return why a file cannot be used, such as "a model without a tokenizer"; else ""."""
     header = headers[0]
     architecture = header.architecture
     if header.text("general.type") not in ("", "model"):

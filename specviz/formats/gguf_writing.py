@@ -51,7 +51,7 @@ _EAGLE3_NAMES = {
 
 
 class Sizes(Value):
-    """The settings of a model that do not follow from the shapes of its weights."""
+    """The settings of a model that its weights' shapes do not determine."""
 
     architecture: str  # llama, qwen2, qwen3 or eagle3
     layers: int
@@ -82,7 +82,7 @@ def gguf_name(name: str) -> str | None:
 
 
 def eagle3_name(name: str) -> str | None:
-    """Return the name in GGUF files of a head's weight; None if GGUF has no name for it."""
+    """Return the name of a head's weight in GGUF files; None if GGUF has no name for it."""
     if not name.startswith(_EAGLE3_LAYER):
         return _EAGLE3_NAMES.get(name)
     part = _EAGLE3_LAYER_NAMES.get(name.removeprefix(_EAGLE3_LAYER))
@@ -90,7 +90,7 @@ def eagle3_name(name: str) -> str | None:
 
 
 def number_tokens(writer: Any, vocabulary: int) -> None:
-    """Add tokens whose text is their id."""
+    """Add tokens to the GGUF writer; the text of a token is its id."""
     writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)
@@ -105,7 +105,7 @@ def write_gguf(
     kind_of: Callable[[str], str] = lambda _name: "F32",
     rope_factors: np.ndarray | None = None,
 ) -> None:
-    """Write a model.
+    """Write a model as a GGUF file.
 
     Args:
         weights: The weights, with their names in transformers.
@@ -139,7 +139,7 @@ def write_eagle3_gguf(
     kind: str = "F16",
     rope_factors: np.ndarray | None = None,
 ) -> None:
-    """Write an EAGLE-3 head with one layer.
+    """Write an EAGLE-3 head with one layer as a GGUF file.
 
     Args:
         weights: The weights, with their names in the authors' layout.
@@ -211,9 +211,10 @@ def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:
 
 
 def _interleave_rotary(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows for RoPE, which rotates rows in pairs.
+    """Return the rows in the order of llama.cpp.
 
-    A pair is two neighbours in llama.cpp, and two rows half a head apart in transformers.
+    RoPE rotates pairs of rows. A pair is two neighbours in llama.cpp, and two rows half a head
+    apart in transformers.
     """
     halves = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
     return halves.swapaxes(1, 2).reshape(values.shape)

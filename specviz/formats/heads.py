@@ -39,7 +39,7 @@ _OTHER_KINDS = {
 
 
 class HeadFacts(Value):
-    """What the files of a head say before its weights are read."""
+    """The facts about a head that its files state before the weights are read."""
 
     path: Path
     kind: HeadFileKind
@@ -63,7 +63,7 @@ class HeadFacts(Value):
 
 
 def read_head(path: Path) -> HeadFacts | None:
-    """Return the facts of a head's folder; None if the folder contains no head.
+    """Return the facts about the head in a folder; None if the folder contains no head.
 
     Raises:
         ModelFileError: A file is damaged, or the head's kind is not supported.
@@ -108,7 +108,7 @@ def head_kind(path: Path) -> str:
 
 
 def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an object inside a configuration; empty if it is missing or not an object."""
+    """Return a nested object of a configuration; empty if the entry is missing or not an object."""
     found = config.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -139,7 +139,7 @@ def _kind(
 
 
 def _kind_by_config(config: dict[str, Any]) -> str:
-    """Return the kind that a configuration names; "" if it names none."""
+    """Return the kind of head that a configuration names; "" if it names no kind."""
     for key in ("speculators_model_type", "model_type"):
         if (name := str(config.get(key))) in _OTHER_KINDS:
             return name
@@ -202,7 +202,7 @@ def _layout(kind: HeadFileKind, config: dict[str, Any]) -> str:
 def _feature_layers(
     kind: HeadFileKind, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], LayerConvention]:
-    """Return the layers whose states the head reads, and whether inputs or outputs are meant."""
+    """Return the layers whose states the head reads, and whether these are inputs or outputs."""
     if kind == "dflash":
         if stated := _integers(config.get(_DFLASH_IDS)):
             return stated, "input"
@@ -247,7 +247,7 @@ def _draft_vocabulary(config: dict[str, Any], tensors: dict[str, TensorEntry] | 
 
 
 def _number(config: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the first of these entries that is a positive integer; None if none is."""
+    """Return the first of these entries that is a positive integer, or None."""
     found = (config.get(key) for key in keys)
     return next((each for each in found if type(each) is int and each > 0), None)
 
@@ -258,7 +258,7 @@ def _integers(found: object) -> tuple[int, ...]:
 
 
 def _weights(path: Path) -> tuple[Path, ...]:
-    """Return the files with the weights; pickles only if there are no safetensors."""
+    """Return the weights files; return pickle files only if there are no safetensors files."""
     patterns = (
         "model.safetensors",
         "model-*.safetensors",

@@ -20,9 +20,9 @@ _HEADS = ("eagle", "medusa", "mlpspeculator", "dflash")
 TEXT_WEIGHTS = {
     "gemma3": {"language_model.": "", "model.language_model.": "model.", "lm_head.": "lm_head."}
 }
-"""Families that also read images. Only their text model is used.
+"""Prefixes of weight names, for families that also read images. Only their text model is used.
 
-For each family: prefixes of weight names in its files, and the prefixes in the text model alone.
+Each prefix in the family's files is mapped to the prefix in the text model.
 """
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
@@ -43,14 +43,14 @@ class ModelFolder(Value):
 
     @property
     def kind(self) -> str:
-        """Return the type of most weights, such as "BF16"."""
+        """Return the most frequent type of the weights, such as "BF16"."""
         counts: Counter[str] = Counter()
         for each in self.tensors.values():
             counts[each.kind] += each.elements
         return counts.most_common(1)[0][0] if counts else "unknown"
 
     def number(self, *keys: str) -> int | None:
-        """Return the first of these configuration entries that is an integer; None if none is."""
+        """Return the first of these configuration entries that is an integer, or None."""
         inner = self.config.get("text_config")
         for part in (self.config, inner if isinstance(inner, dict) else {}):
             for key in keys:
@@ -61,7 +61,7 @@ class ModelFolder(Value):
 
     @property
     def head(self) -> str:
-        """Return the kind of draft head, or the number of MTP layers; empty for other models."""
+        """Return text such as "EAGLE head" or "2 MTP layers"; empty for other models."""
         kinds = " ".join([str(self.config.get("model_type")), *self._architectures]).lower()
         if found := next((each for each in _HEADS if each in kinds), None):
             return f"{found.upper() if found == 'eagle' else found} head"
@@ -82,10 +82,11 @@ def architectures_of(config: dict[str, Any]) -> list[str]:
 
 
 def read_folder(path: Path) -> ModelFolder:
-    """Read the small files of a folder and the headers of its weights.
+    """Read a folder's configuration and the headers of its weights.
 
     Raises:
-        ModelFileError: The folder contains no complete language model; ``culprit`` is the reason.
+        ModelFileError: The folder contains no complete language model; the error's ``culprit`` is
+            the reason.
     """
     config = read_object(path / CONFIG)
     if reason := _refusal(config):
@@ -97,11 +98,13 @@ def read_folder(path: Path) -> ModelFolder:
     if prefixes := tuple(TEXT_WEIGHTS.get(config["model_type"], ())):
         tensors = {name: each for name, each in tensors.items() if name.startswith(prefixes)}
     if not tensors:
-        raise ModelFileError("no weights of a text model", remedy="Copy or download it again.")
+        raise ModelFileError(
+            "no weights of a text model", remedy="Copy or download the weights again."
+        )
     tokenizer = next((path / each for each in _TOKENIZERS if (path / each).is_file()), None)
     if tokenizer is None:
         raise ModelFileError(
-            "a model without a tokenizer", remedy="Put its tokenizer.json beside the weights."
+            "a model without a tokenizer", remedy="Put the tokenizer.json beside the weights."
         )
     return ModelFolder(
         path=path, config=config, tensors=tensors, weights=weights, tokenizer=tokenizer,
@@ -110,7 +113,7 @@ def read_folder(path: Path) -> ModelFolder:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the object in a small JSON file; raises ModelFileError."""
+    """Return the object in a small JSON file; raise ModelFileError if there is no such object."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_JSON + 1)
@@ -120,7 +123,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ModelFileError(f"{path.name} is damaged.", remedy="Copy or download it again.")
+        raise ModelFileError(f"{path.name} is damaged.", remedy="Copy or download the file again.")
     return found
 
 
@@ -154,11 +157,11 @@ def _weights(path: Path) -> tuple[Path, ...]:
         raise ModelFileError(what, remedy="Choose a copy in safetensors format.")
     names = read_object(path / _INDEX).get("weight_map")
     if not isinstance(names, dict) or not names:
-        raise ModelFileError(f"{_INDEX} is damaged.", remedy="Copy or download it again.")
+        raise ModelFileError(f"{_INDEX} is damaged.", remedy="Copy or download the file again.")
     files = tuple(path / Path(str(each)).name for each in sorted(set(map(str, names.values()))))
     if missing := [each.name for each in files if not each.is_file()]:
         raise ModelFileError(
-            f"incomplete: {missing[0]} is missing", remedy="Finish the download of its weights."
+            f"incomplete: {missing[0]} is missing", remedy="Finish the download of the weights."
         )
     return files
 

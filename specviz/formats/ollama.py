@@ -1,8 +1,9 @@
 """The models of Ollama: manifests that name files by their digests.
 
 ``manifests/REGISTRY/NAMESPACE/MODEL/TAG`` is JSON. Its layer of the type "model" is the GGUF file
-``blobs/sha256-DIGEST``. A place such as ``ollama:llama3.2:1b`` names a model. It leaves out what is
-the default: the registry ``registry.ollama.ai``, the namespace ``library`` and the tag ``latest``.
+``blobs/sha256-DIGEST``. A name such as ``ollama:llama3.2:1b`` selects a model. Such a name
+omits defaults: the registry ``registry.ollama.ai``, the namespace ``library`` and the tag
+``latest``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MAX_MANIFEST, _MAX_MODELS = 1 << 20, 2_000
 
 
 def ollama_folders() -> tuple[Path, ...]:
-    """Return the folders where Ollama keeps models, whether they exist or not."""
+    """Return the folders where Ollama stores models; the folders may not exist."""
     if chosen := os.environ.get("OLLAMA_MODELS"):
         return (Path(chosen),)
     return Path.home() / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models")
@@ -55,17 +56,17 @@ def model_file(folder: Path, manifest: Path) -> Path:
         kinds = {str(each["mediaType"]): str(each["digest"]) for each in record["layers"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelFileError(
-            "Its manifest cannot be read.", remedy="Pull the model again with Ollama."
+            "The model's manifest cannot be read.", remedy="Pull the model again with Ollama."
         ) from None
     digest = _DIGEST.fullmatch(kinds.get(_LAYER, ""))
     if digest is None:
         raise ModelFileError(
-            "Its weights are not a GGUF file.", remedy="Choose a model in GGUF format."
+            "The model's weights are not a GGUF file.", remedy="Choose a model in GGUF format."
         )
     path = folder / "blobs" / f"sha256-{digest[1]}"
     if not path.is_file():
         raise ModelFileError(
-            "Its weights are missing; the download was not finished.",
+            "The model's weights are missing; the download was not finished.",
             remedy="Pull the model again with Ollama.",
         )
     return path
@@ -89,7 +90,7 @@ def find_ollama(place: str) -> Path:
 
 
 def file_of(place: str) -> str:
-    """Return the GGUF file of an Ollama model, if it is found; else the place itself."""
+    """Return the GGUF file of an installed Ollama model; return any other ``place`` unchanged."""
     if place.startswith(PREFIX):
         with contextlib.suppress(ModelFileError):
             return str(find_ollama(place))
@@ -97,5 +98,5 @@ def file_of(place: str) -> str:
 
 
 def is_gguf(file: str) -> bool:
-    """Return whether the name is that of a GGUF file or of a file in Ollama's storage."""
+    """Return whether this is the name of a GGUF file or of a file in Ollama's storage."""
     return file.endswith(".gguf") or os.path.basename(file).startswith("sha256-")

@@ -1,8 +1,8 @@
 """Pre-tokenizers by GGUF name: how byte-level tokenizers split a text before BPE.
 
 A GGUF file names its pre-tokenizer (``tokenizer.ggml.pre``) but does not contain it. The regular
-expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry is
-checked against llama.cpp; other names are not supported.
+expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry was
+checked against llama.cpp. Names without an entry are not supported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _DEEPSEEK3 = (
 
 
 class PreTokenizer(Value):
-    """Expressions, each of which splits the pieces of the one before, and two more settings."""
+    """The rules of a pre-tokenizer: regular expressions and two settings.
+
+    Each expression splits the pieces that the previous expression produced.
+    """
 
     splits: tuple[str, ...]
     ignores_merges: bool = False  # a word that is a token is used without merging

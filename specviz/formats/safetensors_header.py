@@ -10,7 +10,7 @@ from specviz.errors import ModelFileError
 from specviz.values import Value
 
 _MAX_HEADER = 100 << 20  # bytes, the limit of the format
-_COPY_AGAIN = "Copy or download it again."
+_COPY_AGAIN = "Copy or download the file again."
 
 
 class TensorEntry(Value):
@@ -23,7 +23,7 @@ class TensorEntry(Value):
 
 
 def read_tensors(path: Path) -> dict[str, TensorEntry]:
-    """Return the type and shape of each tensor by name, from the header alone.
+    """Return the type and shape of each tensor by name; read only the header.
 
     Raises:
         ModelFileError: The file cannot be read, is truncated, or is not a safetensors file.

@@ -44,7 +44,7 @@ def byte_of_letter() -> dict[str, int]:
 
 
 def gguf_token_bytes(header: GgufHeader) -> TokenBytes:
-    """Return the bytes of each token of a GGUF file, without unused tokens."""
+    """Return the bytes of each token of a GGUF file, except for tokens of the type "unused"."""
     tokens = header.strings("tokenizer.ggml.tokens")
     kinds = [int(each) for each in header.numbers("tokenizer.ggml.token_type")]
     kinds += [NORMAL] * (len(tokens) - len(kinds))
@@ -73,7 +73,7 @@ def json_token_bytes(path: Path) -> TokenBytes:
         added = {each["id"]: each["content"].encode() for each in record.get("added_tokens") or ()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(
-            f"{path.name} is not a tokenizer.", remedy="Copy or download it again."
+            f"{path.name} is not a tokenizer.", remedy="Copy or download the file again."
         ) from None
     return found | added
 
@@ -85,7 +85,7 @@ def _entries(vocabulary: Any) -> Iterable[tuple[str, int]]:
 
 
 def is_byte_level(record: dict[str, Any]) -> bool:
-    """Return whether a ``tokenizer.json`` writes bytes as characters, as GPT-2's does."""
+    """Return whether a ``tokenizer.json`` represents bytes as characters, as in GPT-2."""
     parts = (record.get("pre_tokenizer"), record.get("decoder"))
     return any('"ByteLevel"' in json.dumps(part) for part in parts)
 
@@ -121,6 +121,6 @@ def fingerprint_of(tokens: Mapping[int, bytes]) -> str:
 
 
 def shared_share(target: TokenBytes, draft: TokenBytes) -> float:
-    """Return the share of the target's tokens that the draft has, too, compared by their bytes."""
+    """Return the share of the target's tokens for which the draft has a token with equal bytes."""
     theirs = set(draft.values())
     return sum(each in theirs for each in target.values()) / len(target) if target else 0.0

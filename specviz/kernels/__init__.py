@@ -1,1 +1,1 @@
-"""Kernels compiled on the user's machine: model steps, products of few rows, and statistics."""
+"""Kernels compiled on the user's machine: model steps, matrix products, and statistics."""

@@ -37,7 +37,7 @@ def compile_ahead() -> None:
 
 
 def wait_for_compilation() -> None:
-    """Wait for the child processes that compile; kill one that takes over two minutes."""
+    """Wait for the child processes that compile; kill a process that takes over two minutes."""
     for process in _processes:
         try:
             process.wait(_MOST_SECONDS)

@@ -1,4 +1,4 @@
-"""Attention of one group of heads to the cached keys and values, for a chain or a tree."""
+"""Compute attention to the cached keys and values for one group of heads, on a chain or a tree."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) ->
 
 @compiled
 def _restore_path(path: Any, values: Any, begin: int) -> None:
-    """Undo ``_gather_path``."""
+    """Move the values back to the rows from which ``_gather_path`` moved them."""
     for place in range(path.shape[0] - 1, -1, -1):
         if path[place] != place:
             _swap(values, begin + place, begin + path[place])
@@ -81,8 +81,8 @@ def attend(
 ) -> None:
     """Write the attention output of the heads that share ``keys``, for all new tokens.
 
-    ``keys``, ``values``: [position, head_width]. ``room``: the address of this thread's room for
-    converted rows.
+    ``keys``, ``values``: [position, head_width]. ``room``: the address of this thread's buffer
+    for converted rows.
     """
     width = keys.shape[1]
     first = max(0, begin + 1 - window) if window else 0

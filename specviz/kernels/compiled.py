@@ -20,30 +20,30 @@ _EXACT = {"nnan", "nsz", "contract"}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a part of a kernel; the compiler may reorder sums to vectorise them."""
+    """Compile a function that kernels inline; the compiler may reorder sums to vectorise them."""
     return _inlined(function, _FAST)
 
 
 def compiled_in_order(function: Callable[..., Any]) -> Any:
-    """Compile a part of a kernel; its additions stay in source order."""
+    """Compile a function that kernels inline; its additions stay in source order."""
     return _inlined(function, _EXACT)
 
 
 def compiled_apart(function: Callable[..., Any]) -> Any:
-    """Compile a large part that several kernels call instead of inlining it.
+    """Compile a large function that several kernels call instead of inlining it.
 
-    Such a part calls only intrinsics and inlined functions, and its additions stay in source order.
-    So its results are the same in each kernel, although each kernel optimises a copy of its own.
+    The function calls only intrinsics and inlined functions, and its additions stay in source
+    order. So its results are the same in each kernel, although each kernel has its own copy.
     """
     return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
 
 
 def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:
-    """Compile a function into its callers.
+    """Return a function that is inlined into its callers.
 
-    Without inlining, each kernel would have its own copy of the function under the same name, and a
+    Without inlining, each kernel would have a copy of the function under the same name, and a
     process would use the copy that it loads first. The copies differ in rounding, because the
-    compiler inlines other functions into them differently. So the figures of a run would depend on
+    compiler inlines other functions into them differently. So the results of a run would depend on
     which kernels the process compiled or loaded before.
     """
     options = {"nogil": True, "error_model": "numpy", "forceinline": True}
@@ -101,7 +101,7 @@ class _DiskCache(FunctionCache):
             )
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """Return the key of an entry, which changes if the source of any kernel changes."""
+        """Return the key of a cache entry; it changes if the source of any kernel changes."""
         return (sig, codegen.magic_tuple(), sources_digest())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

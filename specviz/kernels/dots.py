@@ -1,9 +1,9 @@
 """Dot products of adjacent matrix rows with adjacent rows of x, as LLVM intrinsics.
 
-Every dot product is summed in vector lanes of its own, so a result's bits do not depend on how many
-products are computed together. The kernels prefetch later matrix rows into the second-level cache.
-The first-level cache can wait for too few lines at a time to keep the memory busy. A line is
-prefetched several times, because a processor drops prefetches while many are pending.
+Every dot product is summed in separate vector lanes, so a result's bits do not depend on how many
+products are computed together. The kernels prefetch later matrix rows into the second-level cache,
+because the first-level cache cannot request enough lines at a time to keep the memory busy. A line
+is prefetched several times, because a processor drops prefetches while many are pending.
 
 A processor with AVX512-BF16 multiplies bfloat16 weights by bfloat16 rows of x, two columns in each
 lane, and adds the products in float32. On other processors, and for other weights, rows of x are
@@ -47,7 +47,7 @@ def _has_wide_vectors() -> bool:
 
 
 def multiplies_pairs() -> bool:
-    """Return whether the processor multiplies pairs of bfloat16 values."""
+    """Return whether the processor has instructions that multiply pairs of bfloat16 values."""
     return _has_wide_vectors() and "avx512bf16" in processor_features()
 
 
@@ -56,13 +56,13 @@ def _takes_pairs(kind: Any) -> bool:
 
 
 def _num_weights(num_rows: int) -> int:
-    """Return how many matrix rows to take at once: as many as the processor has registers for."""
+    """Return how many matrix rows to multiply at once: as many as fit in the registers."""
     return 4 if num_rows <= 2 or _has_wide_vectors() else 2
 
 
 @intrinsic
 def x_size(typing: Any, like: Any) -> Any:
-    """Return the bytes of a value of x in products with weights of this type."""
+    """Return the size in bytes of a value of x in products with weights of the type of ``like``."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _I64(2 if _takes_pairs(like) else 4)
@@ -72,7 +72,7 @@ def x_size(typing: Any, like: Any) -> Any:
 
 @intrinsic
 def weights_at_once(typing: Any, rows: Any) -> Any:
-    """Return how many matrix rows dots take at once in a product with ``rows`` rows of x."""
+    """Return how many matrix rows are multiplied at once by ``rows`` rows of x."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         few = builder.icmp_signed("<=", args[0], _I64(2))
@@ -85,8 +85,8 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
     """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
     Args:
-        num_rows: How many rows of x.
-        num_weights: How many matrix rows; None: ``weights_at_once``.
+        num_rows: The number of rows of x.
+        num_weights: The number of matrix rows; by default as many as ``weights_at_once``.
         later: Whether the same matrix rows have just been read, so that nothing is prefetched.
     """
 
@@ -101,7 +101,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count values."""
+        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides are in values."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)
@@ -192,7 +192,7 @@ class _Emitter:
         return total
 
     def _whole(self, parts: list[Any]) -> Any:
-        """Emit the loading of a sum whose lanes are in several parts."""
+        """Emit loads of the parts of a sum, and return the parts joined into one vector."""
         loaded = [self._builder.load(each) for each in parts]
         while len(loaded) > 1:
             pairs = [loaded[first : first + 2] for first in range(0, len(loaded), 2)]
@@ -212,13 +212,13 @@ class _Emitter:
         return widened(self._builder, weights, self._kind, self._lanes)
 
     def _load(self, place: Any) -> Any:
-        """Emit the loading of the vector that starts at a value."""
+        """Emit a load of the vector that starts at the pointer ``place``."""
         element = place.type.pointee
         pointer = ir.PointerType(ir.VectorType(element, self._columns))
         return self._builder.load(self._builder.bitcast(place, pointer), align=_bytes(element))
 
     def _masked_load(self, count: Any) -> Callable[[Any], Any]:
-        """Return a function that emits the loading of the first ``count`` values; others are 0."""
+        """Return a function that emits a load of the first ``count`` values; other lanes are 0."""
         builder, columns = self._builder, self._columns
         places = ir.VectorType(_I64, columns)
         one = builder.insert_element(ir.Constant(places, ir.Undefined), count, _I32(0))
@@ -242,10 +242,10 @@ class _Emitter:
         return load
 
     def _lane_sums(self, vectors: list[Any]) -> Any:
-        """Emit the sums of the lanes of one, two or four vectors, as a vector.
+        """Emit the lane sums of one, two or four vectors; return the vector of these sums.
 
-        Repeatedly adds the upper half of the lanes to the lower half. Two vectors are joined on the
-        way, so that one instruction adds for both.
+        The upper half of the lanes is repeatedly added to the lower half. Pairs of vectors are
+        joined, so that one instruction adds the halves of both.
         """
         lanes = vectors[0].type.count
         while lanes > 1:
@@ -255,7 +255,10 @@ class _Emitter:
         return vectors[0]
 
     def _halves_added(self, vectors: list[Any], lanes: int) -> Any:
-        """Add the upper half of every ``lanes`` lanes of one or two vectors to the lower half."""
+        """Emit an addition of half-groups, for one or two vectors.
+
+        In each group of ``lanes`` lanes, the upper half is added to the lower half.
+        """
         places = range(sum(each.type.count for each in vectors))
         lower = [each for each in places if each % lanes < lanes // 2]
         upper = [each + lanes // 2 for each in lower]
@@ -278,7 +281,7 @@ class _Emitter:
         return [self._pointer(address, each, element) for each in offsets]
 
     def _values_ahead(self, width: Any) -> Any:
-        """Emit how many values ahead to prefetch: whole groups of matrix rows."""
+        """Emit the prefetch distance in values: a whole number of groups of matrix rows."""
         builder = self._builder
         group = builder.mul(width, _I64(self._shape[0]))
         values = _I64(_AHEAD // stored_size(self._kind))

@@ -39,7 +39,7 @@ def sources_digest() -> str:
 
 
 def is_missing() -> bool:
-    """Return whether the machine code is not cached yet, but the cache folder can be written."""
+    """Return whether the machine code is not cached yet and the cache folder is writable."""
     with suppress(OSError, ImportError):
         if folder := _folder():
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def mark_complete() -> None:
 
 
 def _mark() -> Path:
-    """Return the marker file; its name is a digest of what makes numba compile again."""
+    """Return the marker file; its name changes whenever numba would compile again."""
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():
         state = path.stat()

@@ -5,8 +5,9 @@ block is computed in integers and is exact. The functions for a type are compile
 needs them. They are called by address, so that other kernels do not contain the code of all types.
 
 ``converted_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on whether
-weights are quantised. If products read float32 rows, ``room`` is None. Otherwise it is where each
-thread converts them: to quantised blocks, or to bfloat16 (``reads_narrow_rows``).
+weights are quantised. If products read float32 rows, ``room`` is None. Otherwise, ``room`` is a
+buffer in which each thread stores converted rows: quantised blocks, or bfloat16 rows
+(``reads_narrow_rows``).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PART_COLUMNS = 4  # int64 for a part: matrix, product function, row function, nu
 
 @compiled_in_order
 def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
-    """Quantise float32 rows. Write all rows' blocks of columns 0 to 31, then of 32 to 63, etc."""
+    """Quantise float32 rows: write columns 0 to 31 of all rows, then columns 32 to 63, etc."""
     for row in range(rows):
         for block in range(width // SHORT):
             source = x + 4 * (row * x_stride + block * SHORT)
@@ -70,8 +71,8 @@ def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
 def product_function(name: str) -> int:
     """Return the address of the compiled product for a packed type or "F32".
 
-    Its arguments: matrix, first and last column, x (float32) and its stride, quantised x, rows,
-    width, out and its stride. The first column is a multiple of 16.
+    The arguments of the product are the matrix, first and last column, x (float32) and its stride,
+    quantised x, rows, width, out and its stride. The first column is a multiple of 16.
     """
     if name not in PACKED_TYPES:
         return callback(name, _PRODUCT, _plain_product)
@@ -141,7 +142,7 @@ def _plain_product(
 def row_function(name: str) -> int:
     """Return the address of a function that dequantises a row.
 
-    Its arguments: matrix, row, width, out.
+    The arguments of this function are the matrix, row, width and out.
     """
     if name not in PACKED_TYPES:
         return callback(name, _ROW, _plain_row)
@@ -207,7 +208,7 @@ def multiply_parts(
 ) -> None:
     """Write columns ``begin`` to ``end`` of the product with a matrix of one or more parts.
 
-    ``table``: the number of parts, then ``PART_COLUMNS`` int64 for each.
+    ``table``: the number of parts, then ``PART_COLUMNS`` int64 values for each part.
     """
     first = np.int64(0)
     for part in range(long_at(table, 0)):
@@ -231,7 +232,7 @@ def multiply_parts(
 
 @compiled
 def read_row(table: int, row: int, width: int, out: int) -> None:
-    """Dequantise one row of a matrix that has a single part, and write it."""
+    """Dequantise one row of a matrix that has a single part, and write it to ``out``."""
     call(long_at(table, 3), (long_at(table, 1), row, width, out))
 
 
@@ -239,7 +240,10 @@ def read_row(table: int, row: int, width: int, out: int) -> None:
 def converted_rows(
     like: Any, room: Any, thread: int, x: int, rows: int, width: int, x_stride: int
 ) -> Any:
-    """Convert float32 rows to what products read; return their address, or 0 if that is float32."""
+    """Convert float32 rows to the type that products read.
+
+    Return the address of the converted rows, or 0 if products read float32 rows.
+    """
     if room is None:
         return np.int64(0)
     place = np.int64(room[thread].ctypes.data)
@@ -266,7 +270,7 @@ def matrix_product(
     out: int,
     stride: int,
 ) -> None:
-    """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or not."""
+    """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or unquantised."""
     if room is None:
         product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
     elif x_size(like) < 4:
@@ -295,7 +299,7 @@ def multiply_packed(
 ) -> None:
     """Write this thread's columns of x [row, width] @ matrix [place, width].T + bias.
 
-    ``blocks``: uint8 [threads, byte]; each thread writes the quantised x (``x_bytes``) to its row.
+    ``blocks``: uint8 [threads, x_bytes]; each thread writes the quantised x to its own row.
     """
     begin, end = share(out.shape[1], thread, threads)
     rows, width = x.shape
@@ -309,20 +313,20 @@ def multiply_packed(
 
 @kernel
 def read_rows(table: int, rows: Any, out: Any) -> None:
-    """Write rows of a matrix, dequantised."""
+    """Dequantise these rows of a matrix, and write them to ``out``."""
     for i in range(rows.shape[0]):
         read_row(table, rows[i], out.shape[1], np.int64(out[i].ctypes.data))
 
 
 def x_bytes(rows: int, width: int) -> int:
-    """Return how many bytes quantised rows of activations take."""
+    """Return the size in bytes of quantised activations."""
     return rows * width // SHORT * X_BYTES
 
 
 def make_room(
     number_type: str, threads: int, rows: int, width: int, *, packed: bool
 ) -> np.ndarray | None:
-    """Return room for each thread to convert rows; None if products read float32 rows.
+    """Return a buffer in which each thread converts rows; None if products read float32 rows.
 
     Args:
         packed: Whether the weights are quantised.

@@ -3,8 +3,9 @@
 A code is the integer that stores a quantised weight or activation. The dot product of the codes of
 a block of weights and a block of activations is an exact ``integer``. The blocks are then added in
 order, ``sum += integer * (scale * x_scale) ± minimum * x_sum``, with each operation rounded to
-float32: ``scale`` and ``minimum`` are the weights', ``x_scale`` and ``x_sum`` the activations'. So
-the result does not depend on the instructions of the processor or on the number of rows.
+float32: ``scale`` and ``minimum`` belong to the weights, ``x_scale`` and ``x_sum`` to the
+activations. So the result does not depend on the instructions of the processor or on the number of
+rows.
 
 Activations are quantised in blocks of 32 columns. A block has ``X_BYTES`` bytes: 32 signed codes,
 their scale, the scale times their sum, and three sums times -8 (of all codes, of the first half and
@@ -53,7 +54,8 @@ def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
     ) -> Any:
         """Write ``out[row, lane] = dot(group[lane], x[row])`` for the first ``columns`` lanes.
 
-        ``x_rows``: how many rows were quantised together. ``out_stride`` counts float32 values.
+        ``x_rows``: the number of rows that were quantised together. ``out_stride`` is a number of
+        float32 values.
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -134,11 +136,11 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return extra accumulators for one or two rows: adding to a single one would be slow."""
+        """Return extra accumulators for one or two rows, since one accumulator would be slow."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
-        """Return the initial total: minus what the offset of the codes will add to the sum."""
+        """Return the initial total, which cancels what the codes' offset adds to the sum."""
         builder, packed = self._builder, self._packed
         if not packed.offset:
             return ir.Constant(_INTS, [0] * LANES)
@@ -156,7 +158,10 @@ class _Emitter:
         return _splat(self._builder, self._x_value(x, row, offset, kind.element), kind)
 
     def _rounded(self, value: Any) -> Any:
-        """Keep a product from being fused with an addition, which only some processors would do."""
+        """Return a product that is never fused with an addition.
+
+        Only some processors would fuse them, so results would depend on the processor.
+        """
         function = cgutils.get_or_insert_function(
             self._builder.module,
             ir.FunctionType(_FLOATS, [_FLOATS]),
@@ -249,7 +254,7 @@ def _dot_function(builder: Any, features: frozenset[str]) -> Any:
 
 
 def _byte_dot(builder: Any, lanes: int) -> Any:
-    """Return the function for a processor with a dot-product instruction of ``lanes`` lanes."""
+    """Return a ``_dot_function`` that uses a dot-product instruction of ``lanes`` lanes."""
     ints, codes_of = ir.VectorType(_I32, lanes), ir.VectorType(_BYTE, STEP * lanes)
     function = cgutils.get_or_insert_function(
         builder.module,
@@ -279,7 +284,7 @@ def _byte_dot(builder: Any, lanes: int) -> Any:
 
 
 class _PairedDot:
-    """A dot product of bytes by 16-bit products; LLVM emits ``pmaddwd`` if the processor has it."""
+    """A dot product of bytes, from 16-bit products; LLVM emits ``pmaddwd`` where available."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder

@@ -33,7 +33,7 @@ _UNPACKED_CODES = 1 << 20  # codes rearranged at once, with a byte for each
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The blocks of a matrix, unpacked: ``codes`` uint8 [row, column], the rest [row, block]."""
+    """The unpacked blocks of a matrix: ``codes`` uint8 [row, column], other fields [row, block]."""
 
     codes: np.ndarray
     scales: np.ndarray  # float16, one per record
@@ -56,7 +56,7 @@ class PackedType(Value):
 
     @property
     def is_long(self) -> bool:
-        """Return whether a record has several blocks, which multiply its scales by factors."""
+        """Return whether a record has several blocks, each with factors for the record's scales."""
         return self.record_columns == _LONG
 
     @property
@@ -70,12 +70,12 @@ class PackedType(Value):
 
     @property
     def head_bytes(self) -> int:
-        """Return the bytes of a record before its blocks: scales and minima."""
+        """Return the size in bytes of a record's scales and minima, which precede its blocks."""
         return 2 * LANES * (1 + self.has_minimum)
 
     @property
     def factor_bytes(self) -> int:
-        """Return the bytes of a block before its codes."""
+        """Return the size in bytes of a block's factors, which precede its codes."""
         return LANES * (1 + self.has_minimum) if self.is_long else 0
 
     @property
@@ -216,7 +216,7 @@ def can_pack(name: str, rows: int, width: int) -> bool:
 
 
 def packed_bytes(name: str, rows: int, width: int) -> int:
-    """Return the bytes of a packed matrix."""
+    """Return the size in bytes of a packed matrix."""
     return -(-rows // LANES) * PACKED_TYPES[name].group_bytes(width)
 
 

@@ -1,4 +1,4 @@
-"""Multiply few rows of activations, x, by a weight matrix.
+"""Multiply a few rows of activations, x, by a weight matrix.
 
 Each weight is read once for up to six rows, directly from the model's memory. The terms of a sum
 are always added in the same order, so the bits of a result depend neither on the number of rows nor
@@ -39,9 +39,10 @@ def product(
     """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias.
 
     ``weights``, ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
-    ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as transformers
-    does. Rows of x are processed in groups of at most six, because the processor has registers for
-    six; each weight is read once per group, from a cache for later groups.
+    ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as in
+    transformers. Rows of x are processed in groups of at most six, because the processor has
+    registers for six. Each weight is read once per group: from memory for the first group, from a
+    cache for later groups.
     """
     size = size_of(like)
     place = begin
@@ -97,7 +98,7 @@ def reads_narrow_rows(number_type: str) -> bool:
 
 @compiled
 def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: int) -> None:
-    """Write float32 rows to adjacent rows of the stored type."""
+    """Convert float32 rows to the stored type, and write them one after another."""
     for row in range(rows):
         for i in range(width):
             value = at(np.float32(0.0), x, row * x_stride + i)
@@ -106,7 +107,7 @@ def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: in
 
 @compiled
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """Return the begin and end of this thread's part of ``total`` items, in multiples of 16."""
+    """Return where this thread's part of ``total`` items begins and ends, in multiples of 16."""
     groups = (total + LANES - 1) // LANES
     begin, end = groups * thread // threads, groups * (thread + 1) // threads
     return min(total, begin * LANES), min(total, end * LANES)

@@ -31,7 +31,10 @@ def processor_features() -> frozenset[str]:
 
 
 def has_half() -> bool:
-    """Return whether the processor converts float16; if not, LLVM needs functions numba lacks."""
+    """Return whether the processor converts float16.
+
+    If it does not, LLVM calls library functions that numba does not provide.
+    """
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
     return not x86 or "f16c" in processor_features()
 

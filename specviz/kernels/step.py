@@ -99,7 +99,7 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
 def _keep(
     x: Any, first_row: int, first: int, last: int, places: Any, place: int, hidden: Any
 ) -> None:
-    """Write a thread's columns of ``x`` to the hidden states of ``place``, if they are kept."""
+    """Write a thread's columns of ``x`` to the hidden states of ``place``, if requested."""
     for number in range(places.shape[0]):
         if places[number] == place:
             for row in range(hidden.shape[0]):
@@ -139,8 +139,8 @@ def step(
 ) -> None:
     """Feed a chain of tokens or append tree nodes.
 
-    Writes the tokens' keys and values, and the hidden states and logits of the last tokens. At
-    least as many hidden states are kept as logits are written.
+    Writes the tokens' keys and values, and the hidden states and logits of the last tokens.
+    ``hidden`` has at least as many rows as ``logits``.
     """
     like = keys[0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]

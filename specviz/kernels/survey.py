@@ -13,7 +13,7 @@ _BLOCK = 64  # entries per block; only blocks whose maximum may be in the top k 
 
 @compiled
 def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
-    """Insert a value and its id into a descending row; drop the last value. Ties keep order."""
+    """Insert a value and its id into a descending row, after equal values; drop the last value."""
     place = values.shape[0] - 1
     while place > 0 and values[place - 1] < value:
         values[place] = values[place - 1]
@@ -55,7 +55,7 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
 def _block_facts(
     draft: Any, target: Any, draft_logits: Any, target_logits: Any, maxima: Any
 ) -> Any:
-    """Return a block's sums of draft·logit, target·logit and residual; write their ``maxima``."""
+    """Return a block's sums of draft·logit, target·logit and residual; write its ``maxima``."""
     max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):
@@ -84,7 +84,7 @@ def survey(
 ) -> None:
     """Fill ``top_probs``, ``top_ids`` and ``facts``.
 
-    In ``top_probs``, an entry of probability 0 holds no token. The first six rows of ``facts`` are
+    In ``top_probs``, an entry with probability 0 is empty. The first six rows of ``facts`` are
     pairs, for draft and target: the candidate's probability, the likeliest token's logit, and the
     expected logit Σ p·logit. The last row is the residual's sum, Σ max(0, target - draft).
     """

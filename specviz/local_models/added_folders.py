@@ -1,4 +1,4 @@
-"""Folders with models that the user added; specviz remembers them in a file."""
+"""Store the model folders that the user added, in a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_FOLDERS = 100
 
 
 def added_folders() -> tuple[Path, ...]:
-    """Return the remembered folders; empty if the list cannot be read."""
+    """Return the stored folders; empty if the list cannot be read."""
     try:
         known = json.loads((data_folder() / _FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -25,10 +25,10 @@ def added_folders() -> tuple[Path, ...]:
 
 
 def add_folders(folders: Iterable[str | Path]) -> tuple[Path, ...]:
-    """Remember folders; return all remembered ones.
+    """Store folders; return all stored folders.
 
     Raises:
-        ConfigError: One of them is not a folder.
+        ConfigError: A path is not a folder.
     """
     wanted = [Path(os.path.expanduser(each)).absolute() for each in folders]
     for each in wanted:
@@ -38,7 +38,7 @@ def add_folders(folders: Iterable[str | Path]) -> tuple[Path, ...]:
 
 
 def forget_folder(folder: Path) -> tuple[Path, ...]:
-    """Forget a folder; return the others."""
+    """Remove a folder from the stored folders; return the remaining ones."""
     return _remember(each for each in added_folders() if each != folder)
 
 

@@ -1,4 +1,4 @@
-"""Check whether a model has a chat template, by its small files."""
+"""Check whether a model has a chat template, without reading its weights."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def target_has_chat(spec: PairSpec) -> bool | None:
 def place_has_chat(place: str) -> bool | None:
     """Return whether a folder, GGUF file, Ollama model or cached Hub model has a chat template.
 
-    Return None if there is no such model here. If a file cannot be read, return False; loading the
-    model reports the error.
+    Return None if there is no such model on this machine. If a file cannot be read, return False;
+    loading the model will report the error.
     """
     try:
         path = path_at(place)

@@ -21,13 +21,16 @@ _GGUF_WORDS = re.compile(r"[-_.]gguf$")
 
 
 class Found(Value):
-    """The models (specviz's own first, then by name), and what cannot be used as a model."""
+    """The models that were found, and the files and folders that cannot be used as a model.
+
+    specviz's own models come first. The others are sorted by name.
+    """
 
     models: tuple[LocalModel, ...]
     skipped: tuple[Skipped, ...]
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the model with this short name, name or place; None if there is none.
+        """Return the model with this short name, name or place; None if there is no such model.
 
         Raises:
             ConfigError: Several models have this name.
@@ -46,7 +49,7 @@ def find_models(folders: Sequence[Path] = (), headers: Headers | None = None) ->
 
     Args:
         folders: Folders that the user added.
-        headers: The cache of earlier searches; by default the one in specviz's own folder.
+        headers: The cache of earlier searches; by default the cache in specviz's data folder.
     """
     headers = headers or Headers()
     own = [Origin(name=str(each), folder=each, layout="files") for each in folders]
@@ -83,7 +86,7 @@ def _model(
 
 
 def _with_short_names(models: Sequence[LocalModel]) -> list[LocalModel]:
-    """Give each model the shortest of its names that no other model has."""
+    """Return the models with short names: each model's shortest name that no other model has."""
     taken: list[list[str]] = [_short_names(each) for each in models]
     counts = [Counter(names[level] for names in taken) for level in range(len(_LEVELS))]
     named: list[LocalModel] = []
@@ -99,7 +102,7 @@ _LEVELS = ("file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
-    """Return the model's possible names, from short to long, one for each of ``_LEVELS``."""
+    """Return the model's possible names, from short to long: one name for each of ``_LEVELS``."""
     last = _GGUF_WORDS.sub("", _as_name(model.name.rpartition("/")[2]))
     kind = model.facts.quantization.lower()
     with_kind = last if kind in last else f"{last}:{kind}"

@@ -1,4 +1,4 @@
-"""Which models can draft for a target: by tokenizer, size and memory."""
+"""Find the models that can draft for a target, by tokenizer, size and memory."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def drafts_for(
     Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes the others.
 
     Args:
-        itemsize: Bytes of a weight, as in ``ModelFacts.memory``.
-        alphas: Measured acceptance rates by the places of target and draft.
+        itemsize: Bytes per weight, as in ``ModelFacts.memory``.
+        alphas: Measured acceptance rates, by the places of the target and the draft.
     """
     found = [
         Fit(
@@ -99,7 +99,7 @@ def _fits(
 
 
 def _rank(fit: Fit) -> tuple[object, ...]:
-    """Return the sort key: fits in memory, shares tokens, high measured acceptance, small size."""
+    """Return the sort key: memory first, then shared tokens, measured acceptance and small size."""
     return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
 
 
@@ -108,8 +108,8 @@ def compare_tokenizers(
 ) -> Iterator[int]:
     """Compute and cache the shares of shared tokens that ``drafts_for`` uses.
 
-    Before each model, yield how many are left. A model takes up to a second, so a page runs this in
-    a thread.
+    Before each model, yield the number of remaining models. A model takes up to a second, so a page
+    runs this in a thread.
     """
     drafts = list(_smaller(target, models))
     own = headers.fingerprint(target.tokenizer)

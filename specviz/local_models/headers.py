@@ -1,7 +1,7 @@
 """Facts from the headers of models, cached by path, size and modification time.
 
-An unchanged model is not opened again. The cache is a file in specviz's own folder; deleting it
-only costs time.
+An unchanged model is not opened again. The cache is a file in specviz's data folder. If the file is
+deleted, the next search takes longer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Stamp = tuple[int, int]  # bytes, and modification time in nanoseconds
 
 
 class KeptFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about a model, or the reason why it cannot be used."""
+    """The cached facts about a model, or the reason why the model cannot be used."""
 
     stamps: dict[str, Stamp]  # of its files
     facts: ModelFacts | None
@@ -67,7 +67,8 @@ class Headers:
     def facts(self, path: Path) -> KeptFacts:
         """Return the facts about a GGUF file or a model folder.
 
-        A refused model is checked again at every call, because a missing file may have been added.
+        A model that cannot be used is checked again at every call, because a missing file may have
+        been added.
         """
         known = self._kept.facts.get(str(path))
         if known is not None and known.facts and known.stamps == _stamps(known.stamps):
@@ -102,7 +103,7 @@ class Headers:
         return found
 
     def known_share(self, target: str, draft: str) -> float | None:
-        """Return the share of the target's tokens that the draft has, too; None if not cached.
+        """Return the cached share of the target's tokens that the draft also has, or None.
 
         ``target`` and ``draft`` are the tokenizers' fingerprints.
         """
@@ -113,7 +114,7 @@ class Headers:
         self._changed = True
 
     def save(self) -> None:
-        """Write the cache if it has changed; ignore a folder that cannot be written to."""
+        """Write the cache if it has changed; do nothing if the folder is not writable."""
         if not self._changed or self._path is None:
             return
         part = self._path.with_suffix(f".{os.getpid()}.part")
@@ -130,7 +131,7 @@ def token_bytes_of(tokenizer: Path) -> TokenBytes:
     """Return the bytes of each token of a GGUF file or a ``tokenizer.json``.
 
     Raises:
-        ModelFileError: The file is neither, or it is damaged.
+        ModelFileError: The file is damaged or has another format.
     """
     if tokenizer.name == "tokenizer.json":
         return json_token_bytes(tokenizer)

@@ -1,4 +1,4 @@
-"""What is known about a model on this machine without loading it."""
+"""The facts about a model on this machine that are known without loading the model."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ModelFacts(Value):
         return self.head.endswith("head")
 
     def memory(self, itemsize: int | None) -> int:
-        """Return the bytes of the loaded weights.
+        """Return the size in bytes of the loaded weights.
 
         Args:
-            itemsize: Bytes of a weight; None for the default on a CPU, where quantised weights
+            itemsize: Bytes per weight; None for the default on a CPU, where quantised weights
                 stay quantised and others become float32.
         """
         if itemsize is None and stays_quantised(self.family, self.quantization):

@@ -1,4 +1,4 @@
-"""Resolve model names that the user typed to places: folders, files, Hub ids or addresses."""
+"""Resolve model names to places (folders, files, Hub ids or addresses) from which to load."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from specviz.record.run_config import RunConfig
 
 
 def place_of(name: str) -> str:
-    """Return the place of the local model with this name; the name itself if there is none.
+    """Return the place of the local model with this name; else return the name itself.
 
-    A path, a server's address and a Hub id stay as they are.
+    A path, a server's address and a Hub id are returned unchanged.
 
     Raises:
         ConfigError: Several models have this name.
@@ -33,18 +33,18 @@ def place_of(name: str) -> str:
 
 
 def draft_place_of(name: str) -> str:
-    """Return the place of a draft; the name of an embedded pair with a head means its head."""
+    """Return the place of a draft; for an embedded pair with a head, return the head's place."""
     return embedded_head(name) or place_of(name)
 
 
 def embedded_head(name: str) -> str | None:
-    """Return the place of the head of the installed embedded pair ``name``; None without one."""
+    """Return the place of the head in the installed embedded pair ``name``; None without a head."""
     is_head = name in EMBEDDED_HEADS and name in installed_pairs()
     return PairSpec(name=name).draft_place if is_head else None
 
 
 def with_places(spec: PairSpec) -> PairSpec:
-    """Return ``spec`` with places for the names of local models, and the kind of its head."""
+    """Return ``spec`` with names replaced by places, and with the kind of its head."""
     places = {
         role: find(name)
         for role, name, find in (
@@ -67,8 +67,8 @@ def with_head(spec: PairSpec) -> PairSpec:
 def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
     """Return ``spec`` with the kind of head that the drafter's name implies.
 
-    The name is needed for a head on the Hub whose files are not here yet. The drafter ``mtp`` also
-    sets the draft.
+    The name is needed for a head on the Hub that is not downloaded yet, because its files cannot be
+    read. The drafter ``mtp`` also sets the draft.
     """
     if drafter == OWN_MTP and spec.target is not None and spec.draft is None:
         return replace(spec, draft=OWN_MTP, head=OWN_MTP)
@@ -80,7 +80,7 @@ def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
 
 
 def head_at(place: str) -> str:
-    """Return the draft method of the head in a folder or the Hub cache; empty if none is there."""
+    """Return the draft method of the head in a folder or the Hub cache; empty without a head."""
     if is_address(place) or place.startswith(PREFIX):
         return ""
     try:
@@ -102,7 +102,7 @@ def _head_in(folder: Path, changed: int) -> str:
 
 
 def with_fitting_drafter(config: RunConfig, spec: PairSpec) -> RunConfig:
-    """Return the settings; a drafter that does not fit the pair becomes the pair's default."""
+    """Return the settings; replace a drafter that does not fit the pair by the pair's default."""
     if config.draft_method.fits(spec.draft_kind):
         return config
     return replace(config, drafter=first_method(spec.draft_kind).name)

@@ -1,9 +1,9 @@
-"""Where programs keep models on this machine.
+"""Find the folders in which programs store models on this machine.
 
 | origin | place |
 |---|---|
 | Hugging Face | ``HF_HUB_CACHE``, or ``hub`` in ``HF_HOME`` or ``~/.cache/huggingface`` |
-| LM Studio | ``~/.lmstudio/models``, earlier ``~/.cache/lm-studio/models`` |
+| LM Studio | ``~/.lmstudio/models``; in old versions, ``~/.cache/lm-studio/models`` |
 | Ollama | ``OLLAMA_MODELS`` or ``~/.ollama/models``; the Linux service's folder |
 | llama.cpp | ``LLAMA_CACHE`` or ``~/.cache/llama.cpp`` |
 | specviz | the package that `make chat` installs |
@@ -24,7 +24,7 @@ Layout = Literal["hub", "ollama", "files"]
 
 
 class Origin(Value):
-    """The models of one program: its name, the folder, and the layout of the folder."""
+    """A program that stores models: its name, its folder, and the layout of the folder."""
 
     name: str
     folder: Path

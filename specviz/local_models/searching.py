@@ -1,7 +1,7 @@
 """Search folders for models: GGUF files, and folders with a configuration and safetensors.
 
-A search visits each folder once, also through links, and stops at a maximum depth and number of
-entries. It reports the folders that it cannot open, and opens no model file.
+A search visits each folder once, even if several links lead to it. It stops at a maximum depth and
+number of entries, reports the folders that it cannot open, and opens no model file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Candidate(Value):
 
 @dataclass(slots=True)
 class _Walk:
-    """One search below a folder."""
+    """The state of one search in a folder and its subfolders."""
 
     origin: Origin
     skipped: list[Skipped] = field(default_factory=list)
@@ -43,7 +43,7 @@ class _Walk:
     _entries: int = 0
 
     def models(self, folder: Path, depth: int = 0) -> Iterator[Candidate]:
-        """Yield the candidates in a folder and its subfolders."""
+        """Yield the files and folders that may be models, in a folder and its subfolders."""
         entries = self._listed(folder)
         if entries is None:
             return
@@ -99,7 +99,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
-    """Return the candidates in an origin's folder, and the files and folders that were skipped."""
+    """Return what may be a model in an origin's folder, and what was skipped."""
     walk = _Walk(origin)
     if origin.layout == "hub":
         found = list(_hub_models(walk))
@@ -111,12 +111,12 @@ def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
 
 
 def path_at(place: str) -> Path | None:
-    """Return the GGUF file or folder of a ``--target`` value; None if it is not on this machine.
+    """Return the GGUF file or folder of a ``--target`` value; None if not on this machine.
 
     The folder of a Hub model may lack the weights.
 
     Raises:
-        ModelFileError: It is an Ollama model whose file cannot be found.
+        ModelFileError: The file of an Ollama model cannot be found.
         OSError: The path cannot be read.
     """
     if place.startswith(PREFIX):
@@ -126,20 +126,20 @@ def path_at(place: str) -> Path | None:
 
 
 def hub_snapshot(hub_id: str) -> Path | None:
-    """Return the folder in the Hub cache with a model's files, which may lack the weights."""
+    """Return a model's folder in the Hub cache, which may lack the weights; None if not cached."""
     name = f"models--{hub_id.replace('/', '--')}"
     folders = [each.folder / name for each in known_origins() if each.layout == "hub"]
     return next((found for each in folders if (found := _snapshot(each)) is not None), None)
 
 
 def _hub_models(walk: _Walk) -> Iterator[Candidate]:
-    """Yield the Hub cache's models, each from the snapshot of ``main`` or else the newest one."""
+    """Yield the models in the Hub cache, each from the snapshot that ``_snapshot`` chooses."""
     for folder in sorted(walk.origin.folder.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")
         snapshot = _snapshot(folder)
         found = list(walk.models(snapshot)) if snapshot is not None else []
         if snapshot is None or not found:
-            walk.skip(name, "no whole model: no config.json with weights, and no GGUF file")
+            walk.skip(name, "incomplete model: neither config.json with weights nor a GGUF file")
             continue
         for each in found:
             if each.path == snapshot:
@@ -150,7 +150,7 @@ def _hub_models(walk: _Walk) -> Iterator[Candidate]:
 
 
 def _snapshot(folder: Path) -> Path | None:
-    """Return the snapshot of ``main``, or the newest one if ``main`` is not known."""
+    """Return the snapshot of the branch ``main``; if it is unknown, the newest snapshot."""
     snapshots, main = folder / "snapshots", folder / "refs" / "main"
     with contextlib.suppress(OSError, ValueError):
         commit = main.read_text(encoding="ascii").strip()[:64]

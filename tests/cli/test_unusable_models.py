@@ -19,7 +19,7 @@ from tests.formats.hostile_gguf import HEAD, UNUSABLE
 from tests.formats.tiny_gguf import tiny_gguf
 
 SECONDS = 2.0  # of processor time
-COPY_AGAIN = "Copy or download it again."
+COPY_AGAIN = "Copy or download the file again."
 GIVE_A_MODEL = "Give a model folder, a GGUF file or a Hub id."
 OTHER_FILE = "Choose another file, or the model in safetensors format."
 OTHER_MODEL = "Choose a decoder-only text model, such as Llama, Qwen or GPT-2."
@@ -178,9 +178,10 @@ CASES = {
     ),
     "a file cut in its weights": Case(cut_weights, "model.gguf is truncated: ", COPY_AGAIN),
     "a text of 2**63 bytes": Case(
-        written(ENDLESS_TEXT), "it claims a text of 9,223,372,036,854,775,808 bytes.", COPY_AGAIN
+        written(ENDLESS_TEXT), "it claims to contain a text of 9,223,372,036,854,775,808 bytes.",
+        COPY_AGAIN,
     ),
-    "no tokenizer": Case(without_tokenizer, "{} has no tokenizer files.", "Put its tokenizer.json"),
+    "no tokenizer": Case(without_tokenizer, "{} has no tokenizer files.", "Put the tokenizer.json"),
     "no tokenizer in GGUF": Case(
         written(UNUSABLE["without a tokenizer"][0]),
         "{} cannot be used: a model without a tokenizer.", OTHER_FILE,

@@ -161,7 +161,7 @@ def test_the_check_raises_the_errors_of_the_load(llama_copy: Path, edit: Edit, w
 
 def test_a_family_that_cannot_roll_back(tmp_path: Path) -> None:
     write_pair(tmp_path, "mamba")
-    assert "mamba models continue a text one token at a time" in same_refusal(tmp_path)
+    assert "family mamba: such models read one token at a time" in same_refusal(tmp_path)
 
 
 def test_settings_outside_their_range(llama: Path) -> None:

@@ -103,7 +103,7 @@ def test_failed_captures_fall_back_to_steps(
     monkeypatch.setattr(OnHost, "capture", refuse)
     assert phrase in reason()
     folder = write_pair(tmp_path, num_hidden_layers=1)
-    with pytest.raises(PairError, match="cannot run graphed") as refused:
+    with pytest.raises(PairError, match="does not support --step graphed") as refused:
         load(folder, step=GRAPHED)
     assert "--step lean" in refused.value.remedy
 

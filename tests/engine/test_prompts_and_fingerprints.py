@@ -52,7 +52,7 @@ def test_prompts(llama_pair: Pair) -> None:
         with pytest.raises(PromptError, match="empty"):
             encode_prompt(llama_pair, empty, chat=False)
     for outside in ([1, VOCABULARY], [-1]):
-        with pytest.raises(PromptError, match="outside the pair's vocabulary"):
+        with pytest.raises(PromptError, match="is outside the pair's vocabulary"):
             encode_prompt(llama_pair, outside, chat=False)
 
 

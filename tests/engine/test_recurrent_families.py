@@ -133,7 +133,7 @@ def test_the_check_finds_a_snapshot_that_is_not_restored(monkeypatch: pytest.Mon
         restore(self, begun)
 
     monkeypatch.setattr(RecurrentStep, "_restore", stale)
-    with pytest.raises(PairError, match="other logits after a rollback than in a single pass"):
+    with pytest.raises(PairError, match="different logits after a rollback than in a single pass"):
         check_rollback(target, "tiny", VOCABULARY)
 
 
@@ -165,9 +165,9 @@ def test_families_that_read_one_token_at_a_time_are_refused(family: str) -> None
         family, vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, **SMALL[family]
     )
     model = wide(build(config))
-    with pytest.raises(PairError, match=f"{family} models continue a text one token at a time"):
+    with pytest.raises(PairError, match=f"{family}: such models read one token at a time"):
         refuse_without_rollback(model, "tiny")
-    with pytest.raises(PairError, match=f"{family} models continue a text one token at a time"):
+    with pytest.raises(PairError, match=f"{family}: such models read one token at a time"):
         check_rollback(model, "tiny", VOCABULARY)
 
 
@@ -176,5 +176,5 @@ def test_families_with_a_state_outside_the_cache_are_refused(family: str) -> Non
     config = hf.AutoConfig.for_model(family, num_hidden_layers=1, hidden_size=32)
     with torch.device("meta"):
         model = hf.AutoModelForCausalLM.from_config(config)
-    with pytest.raises(PairError, match=f"{family} models cannot roll their cache back"):
+    with pytest.raises(PairError, match=f"{family}: such models cannot roll their cache back"):
         refuse_without_rollback(model, "tiny")

@@ -31,7 +31,7 @@ Edit = Callable[[Path], object]
 
 def test_a_family_without_rollback_is_refused_by_name(tmp_path: Path) -> None:
     message = refusal(PairError, write_pair(tmp_path, "mamba"))
-    assert "mamba models continue a text one token at a time" in message
+    assert "belongs to the family mamba: such models read one token at a time" in message
     assert "another family" in message
 
 
@@ -53,7 +53,7 @@ def test_rejects_incomplete_requests(llama: Path, settings: dict[str, object], w
 
 def test_without_the_embedded_pair(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path / "none")
-    with pytest.raises(PairError, match=r"^The embedded pair is not here: "):
+    with pytest.raises(PairError, match=r"^The embedded pair is not installed: "):
         load_pair(PairSpec())
 
 
@@ -106,8 +106,8 @@ _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeli
     [
         (_remove("config.json"), "contains no model", "Give a folder"),
         (_remove("model.safetensors"), "no weights in safetensors", "convert"),
-        (_pickle_only, "pickle checkpoint (pytorch_model.bin)", "Convert it to safetensors"),
-        (_truncate, "model.safetensors of", "Copy or download it again"),
+        (_pickle_only, "pickle checkpoint (pytorch_model.bin)", "Convert the checkpoint"),
+        (_truncate, "model.safetensors of", "Copy or download the file again"),
         (lambda f: (f / "model.safetensors").write_bytes(b""), "truncated or broken", "again"),
         (lambda f: (f / "config.json").write_text('{"model'), "cannot be read", "again"),
         (lambda f: (f / "config.json").write_text("[1]"), "cannot be read", "again"),
@@ -226,9 +226,9 @@ def test_rejects_different_tokenizers_with_the_first_difference(llama_copy: Path
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     file.write_text(json.dumps(data))
     message = refusal(PairError, llama_copy)
-    assert f"token 40 is {second!r} to the draft and {first!r} to the target" in message
+    assert f"token 40 is {second!r} in the draft and {first!r} in the target" in message
     assert f"2 of {VOCABULARY} differ" in message
-    assert "draft of the target's own family" in message
+    assert "draft of the target's model family" in message
 
 
 @pytest.mark.parametrize(

@@ -334,7 +334,10 @@ def bytes_alone(folder: Path) -> Path:
 
 def test_rejects_too_few_shared_tokens_with_the_numbers(tmp_path: Path) -> None:
     message = refusal(PairError, bytes_alone(tmp_path), shared_vocabulary=True)
-    assert "257 tokens are shared, 37 % of the target's 700, 100 % of the draft's 257" in message
+    assert (
+        "257 tokens are shared. These are 37 % of the target's 700 tokens and 100 % of the draft's "
+        "257. They cover"
+    ) in message
     percent = int(message.split(" % of the target's tokens")[0].rsplit(" ", 1)[1])
     assert 0 < percent < 100 * LEAST_SHARE
 

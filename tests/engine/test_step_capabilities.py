@@ -150,7 +150,7 @@ def test_the_place_after_the_last_layer_is_before_the_norm(kind: str) -> None:
 
 
 def test_a_place_outside_the_target_is_refused() -> None:
-    with pytest.raises(PairError, match="layer 3 of the target, whose last is 2") as error:
+    with pytest.raises(PairError, match="layer 3 of the target, whose last layer is 2") as error:
         require_places(range(-1, 3), HiddenStates((0, 3)))
     assert "\n" not in str(error.value)
 

@@ -170,7 +170,7 @@ def test_a_refused_model_is_found_once_it_is_complete(home: Path) -> None:
     before = find_models([folder])
     reasons = {each.name: each.reason for each in before.skipped}
     assert "missing" in reasons["Late"]
-    assert "no whole model" in reasons["maker/late"]
+    assert "incomplete model" in reasons["maker/late"]
     tiny_gguf(folder / "Late-00002-of-00002.gguf", tokens=50, parts=2)
     for each in (hub / "models--maker--small" / "snapshots" / ("2" * 40)).iterdir():
         (snapshot / each.name).write_bytes(each.read_bytes())

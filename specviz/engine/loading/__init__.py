@@ -1,1 +1,1 @@
-"""Load a pair from names or folders: sources, checks, hardware and weights."""
+"""Find, check and load the draft and the target that a user names."""

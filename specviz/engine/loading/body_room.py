@@ -1,4 +1,4 @@
-"""Measure the memory and bandwidth available for bodies (simulated sizes) of a pair.
+"""Measure the memory and bandwidth that are available for enlarging a pair's models.
 
 The measurement takes about a second and needs no weights.
 """
@@ -18,7 +18,7 @@ from specviz.record.pairs import PairSpec
 
 
 def body_room(spec: PairSpec) -> BodyRoom:
-    """Return the models' shapes without bodies, and the device's memory and bandwidth.
+    """Return the models' original shapes, and the device's free memory and bandwidth.
 
     Raises:
         SpecvizError: the pair cannot be opened.
@@ -40,7 +40,7 @@ def _shape(side: Side) -> ModelShape | None:
         shape = shape_of_model(skeleton_of(side.config))
     if shape is None or not side.packed_as:
         return shape
-    if side.packed:  # a body of this model would be in float32
+    if side.packed:  # the enlarged model would be in float32
         return replace(shape, quantised=(side.source.packed_bytes() / side.own_parameters, None))
     each = packed_bytes(side.quantise.upper(), LANES, SHORT) / (LANES * SHORT)
     return replace(shape, quantised=(each, each))

@@ -1,4 +1,4 @@
-"""Check a pair before loading it: will it work, how large is it, what must be downloaded?
+"""Check a pair before loading it: whether it works, its size, and what must be downloaded.
 
 The check reads configurations, tokenizers and the headers of local weights; it reads whole weights
 only on request. It downloads no weights, and raises the same errors as ``load_pair``.
@@ -39,7 +39,7 @@ def check_pair(
 
     Args:
         on_progress: called with each activity; an exception that it raises stops the check.
-        present: whether to read the local weights, too; the result then has their digests.
+        present: whether to read the weights that are on this machine and return their digests.
         prompts: texts or conversations; the check fails if the pair cannot continue one of them.
 
     Raises:
@@ -67,7 +67,7 @@ def check_pair(
 def has_chat_template(spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    To find out, the small files of a Hub model are downloaded.
+    If the target is a Hub model, its configuration and tokenizer are downloaded.
     """
     if not needs_transformers(spec):
         return False  # a plain tokenizer has none

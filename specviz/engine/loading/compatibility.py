@@ -83,10 +83,10 @@ def _require_same_tokens(target: ModelVocabulary, draft: ModelVocabulary, vocabu
     first = differing[0]
     raise PairError(
         f"{draft.name} and {target.name} have different tokenizers: token {first} is "
-        f"{theirs[first]!r} to the draft and {ours[first]!r} to the target, "
-        f"and {len(differing)} of {vocabulary} differ.",
-        remedy="Choose a draft of the target's own family, or let it draft the shared tokens only "
-        "(`--shared-vocabulary yes`).",
+        f"{theirs[first]!r} in the draft and {ours[first]!r} in the target, "
+        f"and {len(differing)} of {vocabulary} tokens differ.",
+        remedy="Choose a draft of the target's model family, or restrict the draft to the shared "
+        "tokens (`--shared-vocabulary yes`).",
     )
 
 
@@ -96,7 +96,7 @@ def _require_end(target: ModelVocabulary, vocabulary: int) -> None:
         raise PairError(
             f"The target's end token {target.tokenizer.eos_token!r} (id {end}) is unknown to "
             f"the draft, which shares {vocabulary} tokens with the target.",
-            remedy="Choose a draft of the target's own family.",
+            remedy="Choose a draft of the target's model family.",
         )
 
 
@@ -117,26 +117,26 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
     if ours == theirs:
         return ()
     return (
-        f"The draft ends a text with {draft.tokenizer.eos_token!r}, the target with "
+        f"The draft ends a text with {draft.tokenizer.eos_token!r}, but the target ends it with "
         f"{target.tokenizer.eos_token!r}; only the target's token is used.",
     )
 
 
 @torch.inference_mode()
 def fresh_logits(model: Model, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """Return the logits of a pass without a cache."""
+    """Return the logits of a forward pass without a KV cache."""
     return model(ids[None], use_cache=False).logits[0, :, :vocabulary].float()
 
 
 def require_same_logits(grown: Model, model: Model, name: str, vocabulary: int) -> None:
-    """Raise PairError unless an enlarged model gives the original model's logits."""
+    """Raise PairError unless the enlarged model (``grown``) gives the logits of ``model``."""
     ids = probe_ids(model, vocabulary, PROBE_TOKENS)
     own, ours = (fresh_logits(each, ids, vocabulary) for each in (model, grown))
     require_finite(ours, grown, name)
     if not close_to(ours, own, model.dtype):
         raise PairError(
             f"{name} gives different logits at the simulated size.",
-            remedy="Use it without a simulated size.",
+            remedy="Use the model without a simulated size.",
         )
 
 
@@ -158,14 +158,14 @@ def _refuse_weight(values: torch.Tensor, weight: str, model: Model, name: str) -
 
 
 def require_finite(logits: torch.Tensor, model: Model, name: str) -> None:
-    """Raise PairError for logits that are not finite."""
+    """Raise PairError if a logit is NaN or infinite."""
     if torch.isfinite(logits).all():
         return
     if not _widest(model):
         _refuse_overflow(model, name)
     raise PairError(
         f"{name} computes values that are not finite, although its weights are finite.",
-        remedy="Its config.json does not match its weights; copy or download the model again.",
+        remedy="The config.json does not match the weights; copy or download the model again.",
     )
 
 
@@ -184,7 +184,7 @@ def _widest(model: Model) -> bool:
 def take_step_weights(
     models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return each model's step weights, and notices; all models get the same kind of step."""
+    """Choose one kind of step for all models; return the models' weights for it, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -217,12 +217,14 @@ def _without_lean(
     step: str, reason: str, *, notify: bool = False
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step in ("lean", GRAPHED):
-        raise PairError(f"The pair cannot run {step}: {reason}.", remedy="Use `--step library`.")
+        raise PairError(
+            f"The pair does not support --step {step}: {reason}.", remedy="Use `--step library`."
+        )
     return {}, (f"The library step is used: {reason}.",) if notify else ()
 
 
 def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
-    """Return a step that runs the model through transformers, with room for a short text."""
+    """Return a step that runs the model through transformers, with a cache for a short text."""
     from specviz.engine.model.library_weights import LibraryWeights
 
     return LibraryWeights(model).step(vocabulary, _WALK_TOKENS)
@@ -256,7 +258,7 @@ def _agrees(step: Step, model: Model, vocabulary: int) -> bool:
 
 
 def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor:
-    """Return the logits that ``_walk`` should give, computed without the lean step."""
+    """Return the logits that ``_walk`` should return, computed without the lean step."""
     if isinstance(model, PlainLlamaForCausalLM):
         text, other = ids[:10], torch.cat((ids[:8], ids[10:12]))
         before, after = (fresh_logits(model, each, vocabulary) for each in (text, other))
@@ -265,7 +267,7 @@ def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor
 
 
 def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
-    """Return the logits of a prefill, a step, a verification, and a feed after a rollback."""
+    """Return logits of a prefill, a one-token step, a verification, and a pass after a rollback."""
     prefill = step.feed(ids[:5], 1).clone()
     single = step.feed(ids[5:6], 1).clone()
     verify = step.feed(ids[6:10], 4).clone()
@@ -286,8 +288,8 @@ def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
 
     The model is packed: its weights are quantised. Its matrix products usually round activations,
     which would hide small differences. For this comparison both sides compute them without
-    rounding, so the strict tolerance of float32 applies. What can still differ is what the lean
-    step computes in its own way: norms, positions and attention.
+    rounding, so the strict tolerance of float32 applies. Differences can then come only from
+    norms, positions and attention, which the lean step implements itself.
     """
     layers = min(2, len(weights.layers))
     ids = probe_ids(model, vocabulary, _WALK_TOKENS)
@@ -302,7 +304,7 @@ def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
 
 
 def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether logits agree within the tolerance."""
+    """Return whether logits agree within ``logit_tolerance``."""
     difference = (ours - reference).abs().max()
     return bool(difference <= logit_tolerance(reference, dtype))
 
@@ -319,9 +321,9 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return the largest difference from ``reference`` at which logits count as equal.
 
-    It is a share of the logits' spread, and the dtype decides which share. The spread is the
-    largest distance of a logit from the mean of its row. Adding a constant to all logits does not
-    change it, just as it does not change the softmax. A small term allows for float32 rounding.
+    The tolerance is a fraction of the logits' spread; the fraction depends on the dtype. The spread
+    is the largest distance of a logit from the mean of its row. Adding a constant to all logits
+    changes neither the spread nor the softmax. A small term allows for float32 rounding.
     """
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     rounding = 8 * torch.finfo(torch.float32).eps * reference.abs().max()
@@ -351,7 +353,7 @@ def context_limits(
     if len(set(limits.values())) == 1:
         return limits[shortest], ()
     return limits[shortest], (
-        f"The context is {limits[shortest]} tokens, the limit of {shortest}; "
+        f"The context limit is {limits[shortest]} tokens, the limit of {shortest}; "
         f"the other model's limit is {max(limits.values())}.",
     )
 

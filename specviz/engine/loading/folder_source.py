@@ -31,14 +31,14 @@ _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSource(Source):
-    """A folder with a model's small files; weights of a Hub model may still be missing."""
+    """A model folder; the weights of a Hub model may not be downloaded yet."""
 
     folder: Path
     hub_id: str | None = None
 
     @property
     def commit(self) -> str:
-        """Return the commit of a Hub model's small files; the weights must be of this commit."""
+        """Return the Hub model's commit; configuration and weights must have the same commit."""
         return self.folder.name
 
     def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:
@@ -72,20 +72,20 @@ class FolderSource(Source):
             return config
         if getattr(config, "quantization_config", None) is not None:
             raise PairError(  # the text model's configuration does not state the quantisation
-                f"{self.name} is quantised and also reads images, which is not supported.",
-                remedy="Choose the model without quantisation, or as a GGUF file.",
+                f"{self.name} is quantised and also reads images; such models are not supported.",
+                remedy="Choose an unquantised copy or a GGUF file of the model.",
             )
         return config.get_text_config()
 
     def read_tokenizer(self) -> Any:
-        """Read the tokenizer; raise PairError if its files are missing.
+        """Return the tokenizer; raise PairError if the tokenizer's files are missing.
 
-        Without the check, transformers would silently create an empty tokenizer.
+        Without this check, transformers would silently create an empty tokenizer.
         """
         if not any(any(self.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
             raise PairError(
                 f"{self.name} has no tokenizer files.",
-                remedy="Put its tokenizer.json and tokenizer_config.json beside the weights.",
+                remedy="Put the tokenizer.json and the tokenizer_config.json beside the weights.",
             )
         from transformers import AutoTokenizer
 
@@ -121,7 +121,7 @@ class FolderSource(Source):
                 raise ValueError("a weights file outside the model's folder")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PairError(
-                f"The {_INDEX} of {self.name} is broken.", remedy="Copy or download it again."
+                f"The {_INDEX} of {self.name} is broken.", remedy="Copy or download the file again."
             ) from None
         return tuple(self.folder / str(name) for name in names)
 
@@ -131,7 +131,7 @@ class FolderSource(Source):
             raise PairError(
                 f"{self.name} holds a pickle checkpoint ({pickles[0].name}), which could run code "
                 "and is never loaded.",
-                remedy="Convert it to safetensors, or choose a copy in safetensors.",
+                remedy="Convert the checkpoint to safetensors, or choose a copy in safetensors.",
             )
         refuse_gguf_files(self.folder, self.name)
         raise PairError(
@@ -152,5 +152,5 @@ def _check_whole(name: str, file: Path) -> None:
     except (SafetensorError, OSError) as error:
         raise PairError(
             f"The weights file {file.name} of {name} is truncated or broken.",
-            remedy="Copy or download it again.",
+            remedy="Copy or download the file again.",
         ) from error

@@ -1,7 +1,7 @@
 """Turn the metadata of a GGUF file into a configuration of transformers.
 
-A GGUF file has no ``config.json``. Every value in the metadata is written out. None is left to the
-defaults of the configuration class, which are the values of one particular model.
+A GGUF file has no ``config.json``. Every value in the metadata is set explicitly. The
+defaults of the configuration class are not used, because they describe one particular model.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def end_ids(header: GgufHeader) -> list[int]:
 
 def _incomplete(header: GgufHeader) -> PairError:
     return PairError(
-        f"{header.path.name} does not say how large its model is.",
-        remedy="Copy or download it again.",
+        f"{header.path.name} does not state how large the model is.",
+        remedy="Copy or download the file again.",
     )
 
 
 def _special(family: str, names: set[str]) -> dict[str, Any]:
-    """Return the entries that only some families have."""
+    """Return the family's additional configuration entries; ``names``: the file's tensors."""
     if family == "llama":
         return {
             "attention_bias": "blk.0.attn_q.bias" in names,
@@ -110,7 +110,7 @@ def _special(family: str, names: set[str]) -> dict[str, Any]:
 
 
 def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
-    """Return Gemma 3's attention: most layers have a sliding window and another RoPE base."""
+    """Return Gemma 3's attention settings; layers with a sliding window have another RoPE base."""
     window, layers = header.of_model("attention.sliding_window"), config["num_hidden_layers"]
     local = header.of_model("rope.freq_base_swa") or header.of_model("rope.local.freq_base")
     theta = float(local) if isinstance(local, int | float) else 10_000.0
@@ -131,7 +131,10 @@ def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sliding_layers(header: GgufHeader, layers: int) -> list[bool]:
-    """Return whether each layer has a sliding window; a file gives a list, a period or nothing."""
+    """Return for each layer whether it has a sliding window.
+
+    If the file contains neither a list nor a period, use Gemma 3's period.
+    """
     pattern = header.of_model("attention.sliding_window_pattern")
     if isinstance(pattern, list):
         return [bool(each) for each in pattern]
@@ -157,7 +160,7 @@ def _llama3(
 ) -> dict[str, Any]:
     """Return the settings of Llama 3's RoPE scaling that give these factors.
 
-    The file contains, for each frequency, the number that divides it. The scaling leaves short
+    ``factors`` contains the divisor of each frequency. The scaling leaves short
     wavelengths unchanged (1), divides long ones by the full factor, and interpolates in between.
     How it interpolates depends on the original context length, so this length is computed from the
     interpolated numbers.

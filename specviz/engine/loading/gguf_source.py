@@ -1,9 +1,9 @@
 """A model in a GGUF file, as llama.cpp, LM Studio and Ollama store it.
 
-On a CPU its weights stay quantised where kernels can multiply with them; otherwise they are
+On a CPU, weights stay quantised where kernels can multiply with them; other weights are
 dequantised.
 
-A split file is opened by its first part, ``NAME-00001-of-00003.gguf``.
+The path of a split file is the path of its first part, ``NAME-00001-of-00003.gguf``.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def open_gguf(path: Path, name: str) -> GgufSource:
     """Open a GGUF file without reading its weights.
 
     Raises:
-        PairError: The file is damaged, a part is missing, or it is not a supported language model.
+        PairError: A part is damaged or missing, or the model is not a supported language model.
     """
     headers = read_parts(path)
     first = headers[0]

@@ -1,8 +1,8 @@
 """Rebuild the tokenizer that a GGUF file describes; it gives the same ids as llama.cpp.
 
 A file contains the vocabulary, and either merges (byte-level tokenizers) or scores (SentencePiece).
-It only names the rest, which this module implements: how a text is split into words, how spaces are
-written, and how special tokens are handled.
+The file only names the other rules, which this module implements: how a text is split into words,
+how spaces are written, and how special tokens are handled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write a model's vocabulary into a GGUF file, from another GGUF file or from ``tokenizer.json``.
 
 A GGUF file only names its pre-tokenizer, while ``tokenizer.json`` contains the rules. To find the
-name, each known pre-tokenizer splits a probe text of difficult words; the one that splits it as
-the model's own pre-tokenizer does is chosen.
+name, each known pre-tokenizer splits a probe text of difficult words. The first one that gives the
+same pieces as the rules in ``tokenizer.json`` is chosen.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _PROBE = (
     "#tag http://a.b/c?d=e ... !?«» 日本語です中文字符 12中3 ひらがな 한국어 русский हिन्दी ไทย "
     "e\u0301 a\u0308b \u00a0\u3000 \u200b 😀👩‍👩‍👧 !Hello ^a |b ~c +1 =d `e <f >g \n \n end"
 )
-_GIVE_GGUF = "Give the target as a GGUF file; its vocabulary can be copied."
+_GIVE_GGUF = "Give the target as a GGUF file, whose vocabulary can be copied."
 
 
 def vocabulary_of(source: Path) -> AddTokens:
     """Return a function that adds the vocabulary of a GGUF file or a folder to a GGUF writer.
 
-    A folder needs a ``tokenizer.json``.
+    A folder must contain a ``tokenizer.json``.
 
     Raises:
         ModelFileError: The vocabulary is missing, damaged, or of a kind that is not supported.
@@ -61,7 +61,7 @@ def _copied(header: GgufHeader) -> AddTokens:
     rows = header.count("tokenizer.ggml.tokens")
     if not rows:
         raise ModelFileError(
-            f"{header.path.name} has no vocabulary.", remedy="Choose the target's own GGUF file."
+            f"{header.path.name} has no vocabulary.", remedy="Choose the GGUF file of the target."
         )
 
     def add_tokens(writer: Any, vocabulary: int) -> None:
@@ -116,7 +116,7 @@ def _rebuilt(folder: Path) -> AddTokens:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Return a ``tokenizer.json`` with byte-level BPE."""
+    """Return a ``tokenizer.json``; raise ModelFileError unless it is byte-level BPE."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         model = record["model"]
@@ -131,7 +131,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _tokens(record: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-    """Return the texts and GGUF types of all tokens, by id."""
+    """Return the texts and GGUF types of all tokens, ordered by id."""
     by_id = {place: (text, NORMAL) for text, place in record["model"]["vocab"].items()}
     for each in record.get("added_tokens") or ():
         by_id[each["id"]] = (each["content"], CONTROL if each.get("special") else USER_DEFINED)
@@ -140,7 +140,10 @@ def _tokens(record: Mapping[str, Any]) -> tuple[list[str], list[int]]:
 
 
 def _named(folder: Path) -> dict[str, str]:
-    """Return the texts of the special tokens that the folder names, such as "eos_token"."""
+    """Return the text of each special token in the tokenizer's configuration, by its name.
+
+    A name is, for example, "eos_token".
+    """
     path = folder / "tokenizer_config.json"
     config = read_object(path) if path.is_file() else {}
     found: dict[str, str] = {}
@@ -153,9 +156,9 @@ def _named(folder: Path) -> dict[str, str]:
 
 
 def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> str:
-    """Return the GGUF name of the pre-tokenizer that splits the probe as the model's own does.
+    """Return the GGUF name of a pre-tokenizer that splits the probe text as the model's own does.
 
-    If several match, one whose default for adding BOS equals ``adds_bos`` is preferred.
+    If several do, prefer one that adds BOS by default if and only if ``adds_bos`` is true.
     """
     own: Any = Tokenizer.from_file(str(folder / "tokenizer.json")).pre_tokenizer
     pieces = _pieces(own)
@@ -165,7 +168,7 @@ def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> s
         if rules.ignores_merges == whole_words and _pieces(splitter_of(rules)) == pieces:
             return name
     raise ModelFileError(
-        f"The tokenizer of {folder.name} splits texts like none of the known GGUF pre-tokenizers.",
+        f"No known GGUF pre-tokenizer splits texts as the tokenizer of {folder.name} does.",
         remedy=_GIVE_GGUF,
     )
 
@@ -189,6 +192,6 @@ def _filler(place: int) -> str:
 def _check_rows(name: str, tokens: int, rows: int) -> None:
     if tokens > rows:
         raise ModelFileError(
-            f"{name} has {tokens:,} tokens, but the draft has {rows:,}.",
+            f"{name} has {tokens:,} tokens, but the draft has only {rows:,}.",
             remedy="Give the target that the draft was trained for.",
         )

@@ -36,7 +36,9 @@ def _read_bytes(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
         file.seek(tensor.start)
         content = file.read(tensor.size)
     if len(content) < tensor.size:
-        raise PairError(f"{header.path.name} is truncated.", remedy="Copy or download it again.")
+        raise PairError(
+            f"{header.path.name} is truncated.", remedy="Copy or download the file again."
+        )
     return np.frombuffer(content, np.uint8)
 
 
@@ -54,8 +56,8 @@ def read_weights(
         headers: The header of the file, or the headers of all its parts.
         skeleton: The model without weights.
         report: Called with the bytes read so far and the total.
-        packed: Return matrices as ``PackedMatrix``, quantised as in the file where kernels can
-            multiply with them.
+        packed: Whether to return matrices as ``PackedMatrix``. They stay quantised as in the file
+            where kernels can multiply with them.
 
     Raises:
         PairError: A tensor matches no weight, a shape differs, or a weight is missing.
@@ -74,7 +76,9 @@ def read_weights(
                 else:
                     values = _arranged(tensor.name, read_tensor(header, tensor), skeleton.config)
                     if values.shape != wanted[name]:
-                        raise _refusal(header, f"the shape of {tensor.name} is {values.shape}")
+                        raise _refusal(
+                            header, f"the shape of tensor {tensor.name} is {values.shape}"
+                        )
                     weight = torch.from_numpy(np.require(values, requirements=["C", "W"])).to(dtype)
                     matrix = packed and weight.dim() == 2
                     found[name] = PackedMatrix.of_float(weight) if matrix else weight
@@ -87,7 +91,7 @@ def read_weights(
 
 
 def stays_packed(tensor: GgufTensor) -> bool:
-    """Return whether the kernels can multiply with a matrix as the file quantises it."""
+    """Return whether the kernels can multiply with a matrix that stays quantised as in the file."""
     shape = tensor.shape
     return len(shape) == 2 and can_pack(tensor.kind, shape[0], shape[1])
 
@@ -123,19 +127,19 @@ def _named(weights: dict[str, Any], names: gguf.TensorNameMap) -> Iterator[tuple
 
 def _place_of(header: GgufHeader, tensor: GgufTensor, places: dict[str, str]) -> str:
     if tensor.name not in places:
-        raise _refusal(header, f"its tensor {tensor.name[:60]} is unknown in this family")
+        raise _refusal(header, f"the tensor {tensor.name[:60]} is unknown in this family of models")
     return places[tensor.name]
 
 
 def _refusal(header: GgufHeader, what: str) -> PairError:
     return PairError(
         f"The weights of {header.path.name} do not fit its metadata: {what}.",
-        remedy="Use the model in safetensors format, or convert it again.",
+        remedy="Use the model in safetensors format, or convert the model again.",
     )
 
 
 def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """Undo the changes that llama.cpp's converter made to a tensor."""
+    """Return the tensor without the changes that llama.cpp's converter made to it."""
     family = config.model_type
     if family == "llama" and ".attn_q." in name:
         return _halves(values, config.num_attention_heads)
@@ -149,9 +153,10 @@ def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 
 def _halves(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows for RoPE, which rotates rows in pairs.
+    """Return the rows in the order of transformers.
 
-    A pair is two neighbours in llama.cpp, and two rows half a head apart in transformers.
+    RoPE rotates pairs of rows. A pair is two neighbours in llama.cpp, and two rows half a head
+    apart in transformers.
     """
     pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)

@@ -73,9 +73,9 @@ def fewest_within(seconds: dict[int, float]) -> int:
 
 
 def thread_candidates(parameters: int) -> list[int]:
-    """Return the thread counts to try: 1, half of the most, and the most. Large models skip 1.
+    """Return the thread counts to try: 1, half the maximum, and the maximum. Large models skip 1.
 
-    The most is the number of cores, but not above 8 or, if it is set, ``OMP_NUM_THREADS``.
+    The maximum is the number of cores, but at most 8 and at most ``OMP_NUM_THREADS``, if set.
     """
     most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
     fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
@@ -97,14 +97,16 @@ def free_memory(device: torch.device) -> int | None:
 
 
 class Stream(Value):
-    """How the bandwidth is measured: bytes that one sum reads, and sums per synchronisation."""
+    """The size of a bandwidth measurement: bytes per sum, and sums per synchronisation."""
 
     size: int  # bytes
     sums: int  # per synchronisation
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return how many bytes to sum: more than the caches hold, so that memory is measured.
+    """Return how many bytes a sum reads, and how many sums there are per synchronisation.
+
+    A sum reads more than the caches can store, so that it measures the memory.
 
     On a GPU, the synchronisation after a short sum would take a large part of the measured time. So
     a GPU synchronises only after several long sums. A sum reads at most a quarter of the free
@@ -117,7 +119,7 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bandwidth with the current threads, measured once per process and thread count."""
+    """Return the bandwidth with the current threads; measure it once per number of threads."""
     return _bandwidth(device, torch.get_num_threads())
 
 
@@ -128,10 +130,10 @@ def _bandwidth(device: torch.device, threads: int) -> float:
 
 
 def measure_bandwidth(device: torch.device) -> float:
-    """Return the memory bandwidth in bytes per second, measured by sums with the current threads.
+    """Return the memory bandwidth in bytes per second.
 
-    The fastest of several timings counts, since other processes only slow a timing down. The
-    measurement takes at most about 0.3 s.
+    The current threads add up numbers in memory. The fastest of several timings is used, because
+    other processes only slow a timing down. The measurement takes at most about 0.3 s.
     """
     stream = read_stream(device, free_memory(device))
     numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written
@@ -216,7 +218,8 @@ def _product_seconds() -> float:
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
     """Return the median seconds of a step plus a verification.
 
-    If the warm-up takes over 0.25 s, or over three times ``best``, return its seconds instead.
+    If the warm-up takes over 0.25 s, or over three times ``best``, return its time instead of the
+    median.
 
     Args:
         best: The shortest of the times measured with other thread counts.

@@ -34,8 +34,9 @@ from specviz.record.trace import ModelInfo
 
 _BESIDE_QUANTISED = "q8_0"  # the type of a head's weights if its target's are quantised
 _SAME_PRECISION = (
-    "The weights of {name} are quantised to {kind}, because its target's are quantised, too. "
-    "To keep them in floating point, set Weights of the draft (--draft-weights float)."
+    "The weights of {name} are quantised to {kind}, because the target's weights are quantised. "
+    'To keep them in floating point, set "Weights of the draft" to "floating point" '
+    "(--draft-weights float)."
 )
 
 
@@ -128,7 +129,7 @@ def _product(kind: str) -> Callable[[torch.Tensor, torch.Tensor | None], Product
 
 
 def _change(pair: Pair, original: Head, quantised: Head, kind: str) -> str:
-    """Return a notice that says how quantising the head's weights changes its distributions."""
+    """Return a notice about how quantising the head's weights changes the head's distributions."""
     sampler = Sampler(RunConfig(temperature=1.0))
     text = read_presets()[0].text
     ids = [each for each in pair.tokenizer.encode(text) if each < pair.vocabulary]
@@ -171,10 +172,10 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return the parts of the target that a head uses, without the columns that a body adds.
+    """Return the parts of the target that a head uses, without the columns added by enlarging it.
 
     Args:
-        config: the configuration of the target at its own size.
+        config: the configuration of the original target, before it was enlarged.
     """
     config = config.get_text_config()
     width = int(config.hidden_size)

@@ -30,7 +30,7 @@ class HeadSource(Value):
         return sum(file.file_size or 0 for file in files if file.will_download)
 
     def fetch(self, on_progress: ProgressCallback) -> HeadFacts:
-        """Download the weights if necessary, and return the head's facts."""
+        """Download the weights if necessary; return what the head's files state about the head."""
         if missing := self.bytes_to_fetch(on_progress):
             assert self.hub_id is not None
             hub.fetch_weights(self.hub_id, self.folder.name, missing, on_progress, _WEIGHTS)
@@ -42,7 +42,7 @@ class HeadSource(Value):
         return (*self.facts().weights, *(each for each in others if each.is_file()))
 
     def facts(self) -> HeadFacts:
-        """Return what the head's files say about it.
+        """Return what the head's files state about the head.
 
         Raises:
             PairError: There is no head in the folder, or its files are damaged.
@@ -57,7 +57,7 @@ class HeadSource(Value):
 
 
 def open_head_source(place: str, name: str, on_progress: ProgressCallback) -> HeadSource:
-    """Find a head by folder or Hub id; a Hub head's configuration is downloaded."""
+    """Return the head in a folder or on the Hub; download the configuration of a Hub head."""
     folder = os.path.expanduser(place)
     if os.path.isdir(folder):
         return HeadSource(name=name, folder=Path(folder))

@@ -1,8 +1,8 @@
 """Downloads from the Hugging Face Hub, with progress and cancellation.
 
 The Hub client downloads in its own threads. Only the caller's thread calls ``on_progress``, four
-times a second; an exception that it raises stops the download and propagates. Finished files stay
-in the cache.
+times a second; an exception that ``on_progress`` raises stops the download and propagates. Finished
+files stay in the cache.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def fetch_small_files(hub_id: str, on_progress: ProgressCallback) -> Path:
 def list_weights(
     hub_id: str, commit: str, on_progress: ProgressCallback, names: Sequence[str] = _WEIGHT_FILES
 ) -> list[DryRunFileInfo]:
-    """Return the files that match these patterns, cached or not; download none."""
+    """Return the files of this commit whose names match ``names``; download none."""
     return _watch(
         hub_id,
         _lookup_progress(hub_id),
@@ -128,7 +128,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the largest byte count of all bars (received or written); it never decreases."""
+        """Return the largest byte count of any bar so far, received or written."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 
@@ -170,7 +170,7 @@ def _hub_errors(hub_id: str) -> Iterator[None]:
     except errors.GatedRepoError as error:  # before its parent, RepositoryNotFoundError
         raise PairError(
             f"{hub_id} is gated on the Hub.",
-            remedy="Request access on its page, then log in with `hf auth login` or set HF_TOKEN.",
+            remedy="Request access on the Hub, then log in with `hf auth login` or set HF_TOKEN.",
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise PairError(

@@ -1,4 +1,4 @@
-"""Load a pair: open it, load and check its models, add simulated sizes or quantise.
+"""Load a pair: open it, load and check its models, and enlarge or quantise them on request.
 
 Probes check that each model can roll its cache back (``rollback.py``), and that the lean step,
 specviz's own forward pass, gives the same logits as the model's original code
@@ -93,7 +93,11 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
 
 
 def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair with dequantised weights if no kernel can multiply with quantised ones."""
+    """Return the pair, set to dequantise stored weights if no kernel supports quantised ones.
+
+    Raises:
+        PairError: the user requested quantised weights, but no kernel supports them.
+    """
     sides = [side for side in opened.sides if side.packed_as]
     if not sides:
         return opened
@@ -110,7 +114,7 @@ def _largest(opened: OpenPair) -> int:
 
 
 def _require_room(opened: OpenPair) -> None:
-    """Raise DeviceError if a body (simulated size) does not fit, before allocating memory."""
+    """Raise DeviceError if an enlarged model does not fit into memory; allocate nothing."""
     free = hardware.free_memory(opened.device)
     needed = memory_margin(sum(side.needed_bytes(opened.dtype) for side in opened.sides))
     if free is None or needed <= free:
@@ -119,7 +123,7 @@ def _require_room(opened: OpenPair) -> None:
         if side.body is not None:
             raise DeviceError(
                 f"A simulated {side.role} of {COUNT.shown(side.parameters)} parameters does not "
-                f"fit: the pair needs {SIZE.shown(needed)}, and {SIZE.shown(free)} are free.",
+                f"fit: the pair needs {SIZE.shown(needed)}, but only {SIZE.shown(free)} are free.",
                 remedy="Choose a smaller size, or a smaller dtype such as bfloat16.",
             )
 
@@ -147,7 +151,11 @@ def _loading(doing: str, side: Side) -> Progress:
 
 
 def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool) -> bool:
-    """Return whether the model must be spread over several devices, which needs accelerate."""
+    """Return whether the model must be spread over several devices.
+
+    Raises:
+        DeviceError: the model must be spread, but cannot be.
+    """
     free = hardware.free_memory(device)
     if free is None or size <= free:
         return False
@@ -192,10 +200,10 @@ def _require_all_weights(name: str, missing: list[str]) -> None:
     """Raise PairError for missing weights, which transformers would initialise randomly."""
     if missing:
         raise PairError(
-            f"The weights of {name} lack {missing[0]} and {len(missing) - 1} others."
+            f"The weights of {name} lack {missing[0]} and {len(missing) - 1} other tensors."
             if len(missing) > 1
             else f"The weights of {name} lack {missing[0]}.",
-            remedy="Give a complete causal language model; copy or download it again.",
+            remedy="Give a complete causal language model, or download this model again.",
         )
 
 
@@ -211,7 +219,7 @@ def _check_models(
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
-    """Return the enlarged model after checking its logits; without a body, return ``model``."""
+    """Enlarge the model if requested, and check the logits; return the resulting model."""
     body = side.body
     if body is None:
         return model
@@ -224,7 +232,7 @@ def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCal
         if getattr(model, "hf_device_map", None) is not None:
             raise PairError(
                 f"{side.source.name} is spread over several devices, so it cannot be enlarged.",
-                remedy="Use it without a simulated size, or choose one device.",
+                remedy="Use the model without a simulated size, or choose one device.",
             )
         grown = grow(model, body.shape, report)
         compatibility.require_same_logits(grown, model, side.source.name, vocabulary)
@@ -243,17 +251,22 @@ def _step_weights(
 
 
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
-    """Prepare rounds that run entirely on the device. On a GPU, they are CUDA graphs.
+    """Prepare rounds that run entirely on the device (on a GPU, as CUDA graphs); return notices.
 
-    They are prepared if the user requests them, and with ``auto`` where CUDA graphs are available.
-    If the pair cannot run them, raise PairError for a request; with ``auto``, return a notice.
+    ``asked`` is the requested kind of step. "graphed" requests such rounds, and "auto" uses them if
+    CUDA graphs are available. If the pair cannot run such rounds, "graphed" raises PairError, and
+    "auto" returns a notice.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
-    on_progress(Progress(activity="loading", text="capturing a round on the device"))
+    on_progress(
+        Progress(activity="loading", text="preparing rounds that run entirely on the device")
+    )
     reason = add_lanes(pair)
     if reason and asked == GRAPHED:
-        raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
+        raise PairError(
+            f"The pair does not support --step graphed: {reason}.", remedy="Use `--step lean`."
+        )
     return (f"The host runs rounds step by step, without CUDA graphs: {reason}.",) if reason else ()
 
 

@@ -1,7 +1,7 @@
 """Read a model's untrusted ``config.json`` and ``generation_config.json``.
 
 The files are read with a size limit, and checked before a library builds anything from them. Wrong
-types, endless nesting or millions of layers give a one-line error.
+types, endless nesting or millions of layers raise a one-line error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, An
     """Return the model's configuration after checks that import no model code.
 
     Args:
-        plain: Whether the family is known to be supported without transformers.
+        plain: Whether the model is loaded without transformers, so its family is not checked.
     """
     config = _read(folder / _CONFIG, name)
     if config is None:
@@ -46,21 +46,21 @@ def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, An
 
 
 def refuse_gguf_files(folder: Path, name: str) -> None:
-    """Raise PairError if there are GGUF files in the folder: one of them must be chosen."""
+    """Raise PairError if the folder contains GGUF files: the user must choose one of the files."""
     if files := sorted(folder.glob("*.gguf")):
         raise PairError(
-            f"{name} holds GGUF files.", remedy=f"Give one of them, such as {files[0].name}."
+            f"{name} holds GGUF files.", remedy=f"Give one of these files, such as {files[0].name}."
         )
 
 
 def check_config(config: dict[str, Any], name: str) -> None:
-    """Raise PairError unless this is a causal language model of a size that can be built."""
+    """Raise PairError unless this is a causal language model of a supported size."""
     _check_family(config, name)
     _check_sizes(config, name)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object of at most ``MAX_BYTES``; raise ValueError for anything else."""
+    """Return a JSON object of at most ``MAX_BYTES``; raise ValueError for anything else."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -85,7 +85,7 @@ def _read(path: Path, name: str) -> dict[str, Any] | None:
                 remedy="Check the file and its permissions.",
             ) from None
         raise PairError(
-            f"The {path.name} of {name} cannot be read.", remedy="Copy or download it again."
+            f"The {path.name} of {name} cannot be read.", remedy="Copy or download the file again."
         ) from None
 
 
@@ -120,8 +120,8 @@ def _is_causal(config: dict[str, Any], causal: str | None, *, masked: bool) -> b
     """Return whether the model is causal.
 
     transformers lists some encoder families as causal, too. For these, the configuration's
-    ``architectures`` says what the model is. If the family has masked models, the name of a bare
-    model, such as BertModel, means that it returns embeddings, so it does not count as causal.
+    ``architectures`` says what the model is. If the family has masked models, a bare model, such
+    as BertModel, returns embeddings, so it does not count as causal.
     """
     if causal is None or config.get("is_encoder_decoder"):
         return False
@@ -147,7 +147,7 @@ def _check_sizes(config: dict[str, Any], name: str) -> None:
 
 
 def _numbers(config: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield every number with its key, nested configurations included."""
+    """Yield the key and value of every number, also in nested configurations."""
     parts = [config]
     while parts:
         for key, value in parts.pop().items():

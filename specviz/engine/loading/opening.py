@@ -34,7 +34,7 @@ DRAFT, TARGET = "draft", "target"
 
 
 class Body(Value, eq=False):
-    """The body (simulated size) to which a model will be enlarged."""
+    """The simulated size (body) to which a model will be enlarged."""
 
     name: str
     shape: Shape
@@ -60,16 +60,19 @@ class Side(Value, eq=False):
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters; if there is a body, the enlarged model's."""
+        """Return the number of parameters, of the enlarged model if the model will be enlarged."""
         return self.body.parameters if self.body else self.own_parameters
 
     @property
     def packed_as(self) -> str:
-        """Return "stored" or the type the weights are quantised to; empty if they stay float."""
+        """Return "stored", the type to quantise the weights to, or "" if they stay float.
+
+        "stored" means that the weights stay quantised as in the file.
+        """
         return "stored" if self.packed else self.quantise
 
     def needed_bytes(self, dtype: torch.dtype) -> int:
-        """Return the memory of the weights."""
+        """Return the bytes of memory that the weights need."""
         if self.packed:
             return self.source.packed_bytes()
         return self.parameters * dtype.itemsize
@@ -81,7 +84,7 @@ class Side(Value, eq=False):
 
 
 class OpenPair(Value, eq=False):
-    """A pair whose configurations and tokenizers fit together; no weights are read yet."""
+    """A pair whose configurations and tokenizers are compatible; its weights are not read yet."""
 
     name: str
     sides: tuple[Side, ...]  # the target first
@@ -101,7 +104,7 @@ class OpenPair(Value, eq=False):
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Find the pair's models, and check that their tokens match; load no weights."""
+    """Return the pair after checking that the models' tokens match; load no weights."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
@@ -139,7 +142,7 @@ def needs_transformers(spec: PairSpec) -> bool:
 
 
 def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
-    """Silence the output of the libraries that load the pair."""
+    """Return a context that silences the libraries that load the pair."""
     return quiet_libraries() if needs_transformers(spec) else nullcontext()
 
 
@@ -215,7 +218,7 @@ def _open_side(role: str, source: Source, body: str, weights: str, *, may_pack: 
 def _check_weights(
     sides: tuple[Side, ...], spec: PairSpec, device: torch.device, dtype: torch.dtype
 ) -> None:
-    """Raise PairError for quantised weights where no kernel multiplies with them."""
+    """Raise PairError if the user requests quantised weights where no kernel supports them."""
     asked = {side.role: side.weights for side in sides} | {DRAFT: spec.draft_weights}
     role = next((role for role, weights in asked.items() if weights in QUANTISED), None)
     if role is not None and (device.type != "cpu" or dtype != torch.float32):

@@ -65,7 +65,7 @@ def is_plain(folder: Path) -> bool:
 
 
 class PlainTokenizer:
-    """The parts of a transformers tokenizer that the engine uses."""
+    """A tokenizer with those methods of a transformers tokenizer that the engine uses."""
 
     chat_template = None
     bos_token_id = None

@@ -1,4 +1,4 @@
-"""Quantise the weights of loaded models on request, and measure what that changes."""
+"""Quantise the weights of loaded models on request, and measure the effect on distributions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def quantise_models(
     opened: OpenPair, models: dict[str, Model], on_progress: ProgressCallback
 ) -> tuple[str, ...]:
-    """Quantise models on request; return notices about the effect on their distributions."""
+    """Quantise models on request; return notices about the effect on the models' distributions."""
     sides = [side for side in opened.sides if side.quantise]
     if not sides:
         return ()
@@ -92,8 +92,8 @@ def _difference(side: Side, before: torch.Tensor, after: torch.Tensor) -> str:
 
 def change_words(tokens: int, kl: float, distance: float) -> str:
     return (
-        f"Over {tokens} tokens of a preset prompt the mean KL divergence from the original is "
-        f"{NATS.bare(kl)} nats, the total variation {PROBABILITY.bare(distance)}."
+        f"Over {tokens} tokens of a preset prompt, the mean KL divergence from the original is "
+        f"{NATS.bare(kl)} nats and the mean total variation is {PROBABILITY.bare(distance)}."
     )
 
 

@@ -21,8 +21,8 @@ from specviz.record.conversations import Message
 class RewardModel:
     """A loaded reward model.
 
-    With a chat template, it reads the conversation; else prompt and answer as two segments. Texts
-    that are longer than its context are cut.
+    If the tokenizer has a chat template, the model reads the whole conversation. Otherwise, it
+    reads the prompt and the answer as two segments. Texts longer than its context are truncated.
     """
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
@@ -30,7 +30,7 @@ class RewardModel:
 
     @torch.inference_mode()
     def score(self, prompt: str, answer: str, messages: Sequence[Message]) -> float:
-        """Return the score of an answer; ``messages`` is the conversation that it ends."""
+        """Return the score of an answer; ``messages``: the conversation that ends with it."""
         read = self._read(prompt, answer, messages)
         inputs = {name: value.to(self._model.device) for name, value in read.items()}
         return float(self._model(**inputs).logits[0, 0])
@@ -45,7 +45,9 @@ class RewardModel:
 
 
 def load_reward_model(name: str, device: torch.device) -> RewardModel:
-    """Load a folder or a Hub model, only from safetensors and without code from the folder.
+    """Return the reward model in a folder or on the Hub.
+
+    Only safetensors files are read, and no code from the folder is run.
 
     Raises:
         PairError: the model cannot be loaded, or it is not a classifier with one trained output.
@@ -72,7 +74,7 @@ def load_reward_model(name: str, device: torch.device) -> RewardModel:
 
 
 def _fetched(name: str) -> Path:
-    """Return the folder of a model on this machine or, after downloading it, on the Hub."""
+    """Return the folder of a model; a model on the Hub is downloaded first."""
     if Path(name).is_dir():
         return Path(name)
     refuse_missing_path(name, name)

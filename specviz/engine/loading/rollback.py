@@ -1,7 +1,7 @@
 """Check that a model can roll its cache back, which speculation needs after each rejection.
 
-Families with recurrent layers roll back by snapshots (``recurrent_step.py``). The check feeds and
-forgets tokens as a run does, and compares the logits with those of a pass without a cache.
+Families with recurrent layers roll back by snapshots (``recurrent_step.py``). The check appends
+and removes tokens as a run does, and compares the logits with those of a pass without a cache.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 def refuse_without_rollback(skeleton: Model, name: str) -> None:
-    """Raise PairError for families known not to roll back; ``check_rollback`` tests the others."""
+    """Raise PairError if the model's family is known not to support rollback."""
     has_state = skeleton._is_stateful and not has_recurrent_layers(skeleton)
     if has_state or skeleton.config.model_type in ONE_TOKEN_AT_A_TIME:
         raise _cannot_roll_back(skeleton, name)
 
 
 def check_rollback(model: Model, name: str, vocabulary: int) -> None:
-    """Raise PairError unless logits after passes and rollbacks equal those of a fresh pass."""
+    """Raise PairError unless logits after a rollback equal those of a pass without a cache."""
     if isinstance(model, PlainLlamaForCausalLM):
         # A plain model has no cache; the check of its lean step includes a rollback.
         logits = fresh_logits(model, probe_ids(model, vocabulary, PROBE_TOKENS), vocabulary)
@@ -60,10 +60,11 @@ def check_rollback(model: Model, name: str, vocabulary: int) -> None:
 def _roll(
     model: PreTrainedModel, vocabulary: int, ids: torch.Tensor, others: torch.Tensor
 ) -> tuple[torch.Tensor, int]:
-    """Feed ``ids`` in two passes, forget 3 tokens of the second, and feed ``others`` in two passes.
+    """Return the logits of ``others`` after a rollback, and the cache length before the rollback.
 
-    So a recurrent step restores the snapshot that follows the first pass, of 2 tokens, and reads
-    the third token again.
+    Feed ``ids`` in passes of 2 and 4 tokens, remove the last 3 tokens, and feed ``others`` in two
+    passes. A recurrent step must then restore its snapshot after the first pass, and read the
+    third token again.
     """
     step = library_step(model, vocabulary)
     step.feed(ids[:2], 0)
@@ -75,12 +76,12 @@ def _roll(
 
 def _cannot_roll_back(model: Model, name: str) -> PairError:
     family = model.config.model_type
-    reason = "cannot roll their cache back, which speculative decoding needs after each rejection"
+    reason = "such models cannot roll their cache back, as is needed after each rejection"
     if family in ONE_TOKEN_AT_A_TIME:
-        reason = "continue a text one token at a time, so they cannot verify several candidates"
+        reason = "such models read one token at a time, so they cannot verify several candidates"
     elif has_recurrent_layers(model):
-        reason = "give other logits after a rollback than in a single pass"
+        reason = "such models give different logits after a rollback than in a single pass"
     return PairError(
-        f"{name}: {family} models {reason}.",
+        f"{name} belongs to the family {family}: {reason}.",
         remedy="Use another family, such as Llama, Qwen, Gemma, GPT-2 or Mistral.",
     )

@@ -43,10 +43,10 @@ def share_vocabulary(
     shared = share_tokens(_token_vocabulary(target), _token_vocabulary(draft), context)
     covered = covered_share(shared)
     summary = (
-        f"{shared.count:,} tokens are shared, {_share(shared.count, shared.target.size)} of the "
-        f"target's {shared.target.size:,}, {_share(shared.count, shared.draft.size)} of the "
-        f"draft's {shared.draft.size:,}, and {WHOLE_PERCENT.shown(covered)} of the target's tokens "
-        "in a sample text."
+        f"{shared.count:,} tokens are shared. These are {_share(shared.count, shared.target.size)} "
+        f"of the target's {shared.target.size:,} tokens and "
+        f"{_share(shared.count, shared.draft.size)} of the draft's {shared.draft.size:,}. They "
+        f"cover {WHOLE_PERCENT.shown(covered)} of the target's tokens in a sample text."
     )
     if covered < LEAST_SHARE:
         raise PairError(

@@ -1,4 +1,4 @@
-"""The interface of a model on disk, the same for every file format."""
+"""The common interface of models on disk, for all file formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Source(ABC):
 
     @abstractmethod
     def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:
-        """Return the bytes of weights still to download."""
+        """Return how many bytes of weights must still be downloaded."""
 
     @abstractmethod
     def fetch_weights(self, on_progress: ProgressCallback) -> tuple[Path, ...]:
@@ -42,13 +42,13 @@ class Source(ABC):
 
     @abstractmethod
     def weight_files(self) -> tuple[Path, ...]:
-        """Return the local files of the weights, after checking that none is truncated."""
+        """Return the local files of the weights, after checking that no file is truncated."""
 
     @abstractmethod
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
         """Return the files that identify the model: if one changes, it is a different model.
 
-        Some of them may be missing.
+        Some of these files may be missing.
         """
 
     @abstractmethod
@@ -70,8 +70,8 @@ class Source(ABC):
 
         Args:
             report: Called with the bytes read so far and the total, if the format reports progress.
-            spread: Place the layers on several devices.
-            packed: Keep the weights quantised; only if ``can_stay_packed``.
+            spread: Whether to place the layers on several devices.
+            packed: Whether to keep the weights quantised; requires ``can_stay_packed``.
         """
         if packed:
             return self._read_packed(config, report), []
@@ -92,7 +92,7 @@ class Source(ABC):
         """Return ``from_pretrained`` with the arguments that this format needs."""
 
     def _read_packed(self, config: Any, report: Callable[[int, int], None]) -> Model:
-        """Read the weights and keep them quantised."""
+        """Return the model with weights that stay quantised."""
         raise NotImplementedError
 
     def can_stay_packed(self, skeleton: Model) -> bool:
@@ -101,10 +101,10 @@ class Source(ABC):
         return False
 
     def packed_bytes(self) -> int:
-        """Return the memory of weights that stay quantised."""
+        """Return the bytes of memory that the weights need if they stay quantised."""
         raise NotImplementedError
 
     def notices(self, dtype: torch.dtype, *, packed: bool) -> tuple[str, ...]:
-        """Return notices on what loading this format entails, such as dequantised weights."""
+        """Return notices about loading this format, for example that weights are dequantised."""
         del dtype, packed
         return ()

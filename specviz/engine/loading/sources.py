@@ -2,7 +2,7 @@
 
 A ``Source`` is one model on disk. Each format is a subclass, so a new format needs a subclass
 and a line in ``open_source``. An invalid source raises an error before any weights are read. Only
-safetensors and GGUF files are read, and a model's own code is never run.
+safetensors and GGUF weights are read, and a model's own code is never run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Chosen(Value):
 
 
 def choose(spec: PairSpec) -> Chosen:
-    """Return the names and places of the models that ``spec`` requests.
+    """Return the names and locations of the models that ``spec`` requests.
 
     Raises:
         PairError: a name and a target are both given, a draft is given without a target, or the
@@ -62,7 +62,7 @@ def choose(spec: PairSpec) -> Chosen:
     if spec.name is not None:
         raise PairError(
             f"Both the pair {spec.name!r} and the target {target!r} are given.",
-            remedy="Give only one of them.",
+            remedy="Give either the pair or the target.",
         )
     names = [_as_text(place) for place in (target, draft) if place is not None]
     return Chosen(
@@ -75,7 +75,7 @@ def choose(spec: PairSpec) -> Chosen:
 
 
 def _as_text(place: str) -> str:
-    """Replace bytes of a folder's name that are not UTF-8: a run's record must be UTF-8."""
+    """Return the name with bytes that are not UTF-8 replaced, as a run's record must be UTF-8."""
     return place.encode("utf-8", "replace").decode()
 
 
@@ -115,13 +115,13 @@ def _chat_model() -> Chosen:
 def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
     if name == DEFAULT_PAIR:
         raise PairError(
-            f"The embedded pair is not here: assets/pairs/{name} is missing.",
-            remedy="Fetch it with the rest of the project, or give a draft and a target.",
+            f"The embedded pair is not installed: assets/pairs/{name} is missing.",
+            remedy="Download the whole project again, or give a draft and a target.",
         )
     known = ", ".join(available) or "none"
     raise PairError(
         f"There is no embedded pair {name!r}.",
-        remedy=f"Available pairs: {known}. Or replace it with a draft and a target.",
+        remedy=f"Choose an available pair ({known}), or give a draft and a target.",
     )
 
 
@@ -132,7 +132,11 @@ def open_plain(place: str, name: str) -> PlainSource:
 
 
 def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
-    """Find a model; raise PairError unless it is a causal language model."""
+    """Return the model in a file, a folder, Ollama or the Hub.
+
+    Raises:
+        PairError: there is no such model, or it is not a causal language model.
+    """
     from specviz.engine.loading.gguf_source import open_gguf
 
     if place.startswith(PREFIX):
@@ -145,8 +149,8 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
         return open_gguf(Path(path), name)
     if is_address(place):
         raise PairError(
-            f"{shortened(place)} is an address; this command loads models on this machine.",
-            remedy="Name a model folder, a GGUF file or a Hub id, or watch the server with "
+            f"{shortened(place)} is an address, but this command loads models from this machine.",
+            remedy="Give a model folder, a GGUF file or a Hub id, or watch the server with "
             "`python -m specviz attach`.",
         )
     refuse_missing_path(place, name)
@@ -163,12 +167,12 @@ def _refuse_head(folder: Path, name: str) -> None:
     if kind:
         raise PairError(
             f"{name} is a drafting head, not a model.",
-            remedy=f"Give it as the draft of its target, with drafter={head_method(kind)}.",
+            remedy=f"Give the head as the draft of its target, with drafter={head_method(kind)}.",
         )
 
 
 def refuse_missing_path(place: str, name: str) -> None:
-    """Raise PairError if the name is empty or a path; other names may be Hub ids."""
+    """Raise PairError if ``place`` is empty or a path, so that it cannot be a Hub id."""
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder or file {name!r} does not exist.",

@@ -25,14 +25,14 @@ def encode_prompt(pair: Pair, prompt: PromptLike, chat: bool) -> list[int]:
     """Return the token ids of a text or a conversation. A prompt of ids is only checked.
 
     Raises:
-        PromptError: the prompt is empty, an id is outside the vocabulary, or the chat template is
-            missing, turned off for a conversation, or fails.
+        PromptError: the prompt is empty, an id is outside the vocabulary, the chat template is
+            missing or fails, or ``chat`` is false for a conversation.
     """
     return prompt_ids(_reader(pair), prompt, chat)
 
 
 def prompt_ids(reader: Reader, prompt: PromptLike, chat: bool) -> list[int]:
-    """Return the token ids as ``encode_prompt`` does, without a loaded pair."""
+    """Return the same token ids as ``encode_prompt``, but without a loaded pair."""
     if isinstance(prompt, Sequence) and not isinstance(prompt, str):
         return _checked_ids(reader, prompt)
     last = prompt if isinstance(prompt, str) else prompt.text
@@ -80,7 +80,7 @@ def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:
     for token_id in ids:
         if not 0 <= token_id < reader.vocabulary:
             raise PromptError(
-                f"The prompt contains the token id {token_id}, outside the pair's vocabulary.",
+                f"The prompt's token id {token_id} is outside the pair's vocabulary.",
                 remedy=f"Use ids from 0 to {reader.vocabulary - 1}.",
             )
     return [int(token_id) for token_id in ids]

@@ -1,8 +1,8 @@
 """Render chat templates, which are untrusted programs, in a child process with limits.
 
-A template may fail in any way, loop forever or build endless texts. All of this may happen inside
-one call that this process could not interrupt. So a forked process renders the template, with a
-time limit and a memory limit. Without ``os.fork``, this process renders the template.
+A template may fail in any way, loop forever or build endless texts. This process cannot interrupt
+the call that renders a template. So a forked process renders it, with a time limit and a memory
+limit. Without ``os.fork``, this process renders the template.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def render_chat(
     answered: bool = False,
     seconds: float = SECONDS,
 ) -> str:
-    """Return the messages in the model's chat template.
+    """Return the messages as text, formatted by the model's chat template.
 
-    The generation prompt follows, unless the last message is the answer.
+    The text ends with the generation prompt unless ``answered`` is true.
 
     Raises:
         PromptError: the template fails, takes too long or writes too much.
@@ -81,7 +81,7 @@ def _result(render: Callable[[], str]) -> bytes:
 
 
 def _in_child(render: Callable[[], str], seconds: float) -> bytes | None:
-    """Return the result of rendering in a child process; None if it took too long."""
+    """Render in a child process; return the result, or None if rendering took too long."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -97,7 +97,10 @@ def _in_child(render: Callable[[], str], seconds: float) -> bytes | None:
 
 
 def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoReturn:
-    """Render and exit, without cleaning up the parent's tensors or open files."""
+    """Render, write the result to the pipe ``writing``, and exit.
+
+    Nothing is cleaned up, because the tensors and open files belong to the parent.
+    """
     try:
         gc.disable()
         _limit_resources(seconds)
@@ -109,7 +112,7 @@ def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoRet
 
 
 def _limit_resources(seconds: float) -> None:
-    """Limit this process's CPU time and memory; the limits apply even if its parent is gone."""
+    """Limit this process's CPU time and memory, even after the parent process has ended."""
     import resource  # missing on systems without fork
 
     most = int(seconds) + 1

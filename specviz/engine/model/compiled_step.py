@@ -1,7 +1,7 @@
 """The lean step for a few tokens on a CPU, as one call of compiled code.
 
 The code reads the lean weights in place and writes to the same caches as the torch code, so each
-feed may use either. The buffers have ``MOST_ROWS`` rows, so a larger tree is appended in parts.
+pass may use either. The buffers have ``MOST_ROWS`` rows, so a larger tree is appended in parts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from specviz.values import Value
 class CompiledWeights(Value, eq=False):
     """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
 
-    In place of the address of a packed (quantised) matrix, it has that of the table in the matrix's
-    ``PackedProduct``.
+    For a packed (quantised) matrix, the address is that of the table in its ``PackedProduct``.
     """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
@@ -46,7 +45,7 @@ class CompiledWeights(Value, eq=False):
         outer: Iterable[torch.Tensor | int | None],
         **shape: Any,
     ) -> CompiledWeights | None:
-        """Return shape and addresses; None if kernels cannot read the weights or cannot run."""
+        """Return the weights' addresses; None if kernels cannot run or cannot read the weights."""
         rows, ends = list(layers), list(outer)
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
         present = [each for each in tensors if isinstance(each, torch.Tensor)]
@@ -113,7 +112,10 @@ class CompiledStep:
         kept: int,
         places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return float32 logits `[num_logits, vocabulary]`, and the last ``kept`` hidden states."""
+        """Return float32 logits `[num_logits, vocabulary]`, and hidden states.
+
+        The hidden states are those of the last ``kept`` tokens.
+        """
         positions = (begin, 0, CHAIN, NO_PATHS)
         return self._run(token_ids, positions, num_logits, vocabulary, kept, places)
 
@@ -125,7 +127,7 @@ class CompiledStep:
         vocabulary: int,
         places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits and hidden states of a tree's newest nodes; ``begin``: text length."""
+        """Return logits and hidden states of the newest nodes; ``begin``: the text's length."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             positions = _node_positions(begin, nodes, num_nodes, len(part))

@@ -2,11 +2,11 @@
 
 A shared token is appended as one draft token. For any other token, the draft's tokenizer tokenises
 the current word again: the text since the last token that begins a word. A prompt is tokenised from
-its text. So the draft's input depends on the text alone, not on the rounds that produced it, and
-forgetting tokens restores exactly the draft tokens from before they were appended.
+its text. So the draft's input depends on the text alone, not on the rounds that produced the text.
+Forgetting target tokens restores the draft tokens from before those target tokens were appended.
 
-Tokenising preserves bytes. If the draft's tokenizer would change the bytes (an extra space before a
-word, half a character), the longest draft tokens that match the bytes are used instead. Bytes and
+Tokenising preserves bytes. If the draft's tokenizer would change the bytes, for example by a space
+before a word, the longest draft tokens that match the bytes are used instead. Bytes and
 special tokens that the draft does not have are left out.
 """
 
@@ -24,7 +24,7 @@ _LONGEST_WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Target tokens that were translated together, and what to restore when they are forgotten."""
+    """Target tokens that were translated together, and what to restore if they are forgotten."""
 
     tokens: tuple[int, ...]
     kept: int  # number of draft tokens that the segment left unchanged
@@ -105,7 +105,10 @@ class DraftReading:
         self._word = word
 
     def _is_lead(self, token_id: int) -> bool:
-        """Return whether this is the target's BOS at the start and ``ids`` have the draft's BOS."""
+        """Return whether the token is the target's BOS at the start of the text.
+
+        Return False if ``ids`` does not start with the draft's BOS.
+        """
         begins = token_id == self._shared.target.tokenizer.bos_token_id
         return begins and self.length == 0 and self._first > 0
 
@@ -115,8 +118,9 @@ class DraftReading:
     def _tokenised(self, tokens: Sequence[int], place: int) -> list[int]:
         """Return the draft's tokens for these target tokens.
 
-        ``place``: how many draft tokens precede them. Some tokenizers add a space before a text. At
-        the start of a text, the target's space is therefore removed and the draft's is added.
+        ``place``: the number of draft tokens before them. Some tokenizers add a space before a
+        text. At the start of a text, the target's space is therefore removed and the draft's space
+        is added.
         """
         target, draft = self._shared.target, self._shared.draft
         written = b"".join(target.table.pieces[each] for each in tokens)
@@ -150,7 +154,7 @@ def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
 
 
 def _greedy_pieces(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
-    """Return, from left to right, the longest tokens that match; skip bytes that no token has."""
+    """Return the ids of the longest matching tokens, from left to right; skip unmatched bytes."""
     ids, place = list[int](), 0
     while place < len(written):
         ends = range(min(len(written), place + vocabulary.longest), place, -1)

@@ -1,4 +1,4 @@
-"""Early exit: after how many layers a model can predict a token."""
+"""Determine after how many layers a model can predict a token (early exit)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from specviz.errors import PairError
 
 class Weights(Protocol):
     def any(self) -> Any:
-        """Return whether a weight differs from zero."""
+        """Return whether any weight differs from zero."""
         ...
 
 
 def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Missing:
-    """Return the numbers of layers after which an exit is possible and useful.
+    """Return after how many layers an early exit is useful, or the reason why there is no exit.
 
     Args:
-        output_matrices: the matrices by which the last layer writes to the residual stream. If all
-            are zero, the last layer adds nothing, so an exit before it is useless.
+        output_matrices: the matrices through which the last layer writes to the residual stream. If
+            all are zero, the last layer adds nothing, so skipping it changes nothing.
     """
     if all_layers == 1:
         return Missing(
@@ -29,8 +29,8 @@ def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Mis
         )
     if not any(bool(matrix.any()) for matrix in output_matrices):
         return Missing(
-            "The target's simulated size has layers that add nothing; an exit before them would "
-            "draft the target's own tokens",
+            "At its simulated size, the target has layers that add nothing, so an exit before "
+            "them would draft exactly the target's tokens",
             "Use early exit without a simulated size.",
         )
     return range(1, all_layers)

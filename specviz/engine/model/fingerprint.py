@@ -25,10 +25,9 @@ def weights_sha256(
 ) -> str:
     """Return the SHA-256 over the files' names, sizes and contents, sorted by name.
 
-    If the weights are used in quantised form (``packed``), the digest is another one, because the
-    model's output is different, too. Of a file larger than ``whole_limit`` bytes, only evenly
-    spaced chunks are hashed, including the first and the last. The digest then begins with
-    ``sampled:``.
+    If the weights are used in quantised form (``packed``), the digest differs, because the model's
+    output differs, too. In a file larger than ``whole_limit`` bytes, only evenly spaced chunks are
+    hashed, including the first and the last. The digest then begins with ``sampled:``.
     """
     digest = hashlib.sha256()
     sampled = False

@@ -13,7 +13,7 @@ from specviz.engine.model.fused_products import start_next, wait
 
 @triton.jit
 def _turned(heads, norm, cos, sin, epsilon, inside, WIDTH: tl.constexpr, HEAD_NORM: tl.constexpr):
-    """Return rotated heads `[rows, WIDTH]`; ``heads``: addresses of the rows' first values."""
+    """Return the heads after RoPE `[rows, WIDTH]`; ``heads``: addresses of their first values."""
     wide = tl.arange(0, WIDTH)
     roll = (wide + WIDTH // 2) % WIDTH
     found = tl.load(heads[:, None] + wide[None, :], mask=inside, other=0.0).to(tl.float32)
@@ -39,8 +39,7 @@ def _finish(
 ):  # fmt: skip
     """Combine the results of a key head's chunks and write the attention output.
 
-    Of the programs of a key head, the one that finishes last does this; it takes the chunks in
-    order.
+    Only the program of a key head that finishes last does this. It combines the chunks in order.
     """
     query, wide = tl.arange(0, PADDED), tl.arange(0, WIDTH)
     GROUP: tl.constexpr = HEADS // KEY_HEADS
@@ -88,10 +87,10 @@ def attend_few(
     PADDED: tl.constexpr, NEW: tl.constexpr, CHUNK: tl.constexpr,
     HEAD_NORM: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    """Write new keys and values to the cache, and attend to it, for few queries per key head.
+    """Write new keys and values to the cache, and compute attention, for few queries per key head.
 
-    A program holds ``CHUNK`` cache rows of one key head. The program of the last chunk also holds
-    the new rows.
+    A program processes ``CHUNK`` cache rows of one key head. The program of the last chunk also
+    processes the new rows.
     """
     start_next(CHAINED)
     head, chunk = tl.program_id(0), tl.program_id(1)
@@ -164,7 +163,7 @@ def attend_many(
     PADDED: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
     HEAD_NORM: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    """Write new keys and values to the cache, and attend to it, on the matrix units.
+    """Write new keys and values to the cache, and compute attention on the tensor cores.
 
     A program reads ``CHUNK`` cache rows of one key head, ``TILE`` at a time.
     """

@@ -7,8 +7,8 @@ part of the products. The kernel that writes a row also writes two things: the r
 weights, and sums of the row's squares. The product that reads the row divides by the root of the
 mean square.
 
-Products and attention have two kernels each: one for few rows, without matrix units (tensor
-cores), and one for more rows, which pads them to 16 for the matrix units.
+Products and attention have two kernels each. One is for few rows and does not use tensor cores. The
+other is for more rows and pads them to 16 for the tensor cores.
 
 With ``CHAINED``, a kernel may start while the one before it runs (programmatic dependent launch).
 The later kernel first loads what the earlier one does not write, such as weights, and then waits.
@@ -57,7 +57,7 @@ def embed(
 
 @triton.jit
 def _weight_rows(tile, count, WIDE: tl.constexpr, GATED: tl.constexpr):
-    """Return a tile's rows of the weights; with GATED, half gate rows and half up rows."""
+    """Return the weight rows that a tile reads; with GATED, half gate rows and half up rows."""
     line = tl.arange(0, WIDE)
     if GATED:
         HALF: tl.constexpr = WIDE // 2
@@ -74,7 +74,7 @@ def _columns(tile, WIDE: tl.constexpr, GATED: tl.constexpr):
 
 @triton.jit
 def _norm_weights(norm, tile, count, WIDE: tl.constexpr, GATED: tl.constexpr, ADDED: tl.constexpr):
-    """Return the weights of the norm that reads the tile's columns next."""
+    """Return the weights of the next norm for the columns of a tile; zeros if ADDED is false."""
     column = _columns(tile, WIDE, GATED)
     return tl.load(norm + column, mask=(column < count) & ADDED, other=0.0).to(tl.float32)
 
@@ -97,7 +97,7 @@ def _read_stream(
     stream, tile, count, ROWS: tl.constexpr, PADDED: tl.constexpr, WIDE: tl.constexpr,
     GATED: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
-    """Return the tile `[PADDED, WIDE]` of the stream to add products to; zeros without ADDED."""
+    """Return the tile `[PADDED, WIDE]` of the residual stream; zeros if ADDED is false."""
     row, column = tl.arange(0, PADDED), _columns(tile, WIDE, GATED)
     inside = (row < ROWS)[:, None] & (column < count)[None, :] & ADDED
     return tl.load(stream + row[:, None] * count + column[None, :], mask=inside, other=0.0)

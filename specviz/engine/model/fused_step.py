@@ -24,7 +24,7 @@ _ENDLESS = 1 << 30  # the window of a layer without one
 
 
 class _Tile(Value):
-    """The part of the weights that a program holds at a time, and its threads."""
+    """The part of the weights that a program loads at a time, and the program's threads."""
 
     wide: int  # rows
     deep: int  # columns
@@ -128,7 +128,7 @@ class FusedStep(StaticStep):
         )  # fmt: skip
 
     def _squares_of(self, count: int) -> torch.Tensor:
-        """Return the sums of squares `[rows, tiles]`; the width of a tile depends on ``count``."""
+        """Return the buffer `[rows, tiles]` for sums of squares; the tiles depend on ``count``."""
         if count <= _FEW:
             return self._squares
         tiles = _power(-(-self._stream.shape[1] // _MANY_TILE.wide))
@@ -146,9 +146,9 @@ class FusedStep(StaticStep):
         gated: bool = False,
         skip: int = 0,
     ) -> None:
-        """Multiply the first ``count`` rows, except the first ``skip``, by a matrix.
+        """Multiply the rows from ``skip`` to ``count`` by a matrix.
 
-        Write the result to ``out``, or add it to the residual stream.
+        Write the result to ``out`` or, without ``out``, add it to the residual stream.
 
         Args:
             normed: The norm of the input, if it has one.
@@ -182,7 +182,7 @@ class FusedStep(StaticStep):
         )  # fmt: skip
 
     def _split(self, tiles: int, depth: int) -> int:
-        """Return how many programs share a tile, so that every processor has work."""
+        """Return how many programs share a tile, so that every multiprocessor has work."""
         if tiles >= self._processors // 2:
             return 1
         return max(1, min(_SPLIT, _power(depth // _LEAST_SPLIT + 1) // 2))
@@ -220,7 +220,7 @@ def _processors(device: torch.device) -> int:
 
 
 def _chunk(weights: LeanWeights, *, few: bool) -> int:
-    """Return the cache rows per program of attention."""
+    """Return how many cache rows each program of the attention processes."""
     if few:
         return _FEW_VALUES // weights.head_width
     return min(512, max(64, 4 * _power(weights.key_heads)))

@@ -1,10 +1,10 @@
-"""Enlarge a Llama-shaped model to a body (simulated size) that costs more but has the same output.
+"""Enlarge a Llama-shaped model; the enlarged model costs more but has the same output.
 
 The residual stream becomes wider and its new columns stay zero, since the embedding and all
 matrices that write to the stream are zero there. The stream's norms use a mean of squares over the
-width, which the new zeros make smaller. So if the width grows from h to H, the norms' weights are
-scaled by sqrt(h / H) and epsilon by h / H. This is exact if H / h is a power of four. New heads,
-feed-forward units and layers add zero to the stream.
+width. The new zeros make this mean smaller. So if the width grows from h to H, the norms' weights
+are scaled by sqrt(h / H) and epsilon by h / H. This is exact if H / h is a power of four. New
+heads, feed-forward units and layers add zero to the stream.
 
 All other new weights are nonzero but so small that nothing overflows in float16. Every byte is
 written, because unwritten pages would be read from the CPU cache and timings would be too short.
@@ -37,7 +37,10 @@ _TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # layers whose new weights
 
 
 def shape_of_model(model: Model) -> ModelShape | None:
-    """Return the model's shape; None if it cannot be enlarged. It may be on the meta device."""
+    """Return the model's shape; None if the model cannot be enlarged.
+
+    The model may be on the meta device.
+    """
     if not is_supported(model):
         return None
     config: Any = model.config
@@ -69,7 +72,7 @@ def skeleton_of(config: Config) -> Any:
 def grown_skeleton(model: Model, shape: Shape) -> Any:
     """Return the enlarged model on the meta device."""
     own = shape_of_model(model)
-    assert own is not None, "the loader refuses a body for other models"
+    assert own is not None, "the loader enlarges only supported models"
     config: Any = copy.deepcopy(model.config)
     config.rms_norm_eps *= own.shape.width / shape.width
     config.head_dim = own.head_width
@@ -101,7 +104,7 @@ def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
 
 
 def body_info(name: str, parameters: int, grown: Model, own_parameters: int) -> BodyInfo:
-    """Return what a run stores about a body; the weights of ``grown`` may be quantised."""
+    """Return what a run's record states about the enlarged model, which may be quantised."""
     shape = shape_of_model(grown)
     assert shape is not None, "only supported models are enlarged"
     embedding: Any = grown.get_input_embeddings()
@@ -158,9 +161,9 @@ class _Writer:
 def _small_numbers(width: int) -> torch.Tensor:
     """Return numbers of either sign with magnitudes between 1/(2 * width) and 1/width.
 
-    A norm gives a row of the stream a root mean square of 1, so the row's mean absolute value is at
-    most 1. Then the norm multiplies by its weights. The dot product of the result and these numbers
-    is therefore at most the largest of the weights.
+    A norm scales a row of the stream to a root mean square of 1, so the row's mean absolute value
+    is at most 1. Then the norm multiplies by its weights. The dot product of the result and these
+    numbers is therefore at most the norm's largest weight.
     """
     generator = torch.Generator().manual_seed(0)
     sizes = torch.rand(_PATTERN, generator=generator).add_(1).div_(2 * width)

@@ -1,6 +1,6 @@
 """The lean step: a forward pass of Llama-shaped models without transformers' Python overhead.
 
-On a CPU, a feed of a few tokens is one call of compiled code (``compiled_step.py``). Longer feeds
+On a CPU, a pass of a few tokens is one call of compiled code (``compiled_step.py``). Longer passes
 and other devices use torch. Caches are allocated once, and rollback only sets a length. The loader
 compares the logits with those of transformers before it uses this step.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Span:
-    """The cache rows of one feed, with their rotations and masks."""
+    """The cache rows that one pass writes, with their rotations and masks."""
 
     begin: int
     end: int
@@ -45,7 +45,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """The cache rows that new tokens attend to: those from ``first`` on that no mask hides."""
+    """The cache rows that new tokens attend to: all rows from ``first`` on that no mask hides."""
 
     first: int
     mask: torch.Tensor | None  # additive [new, seen]
@@ -54,7 +54,7 @@ class _View:
 class LeanStep(Step):
     """A step with a cache of fixed capacity.
 
-    ``caches``: keys and values to use, such as those of another step's first layers.
+    ``caches``: the keys and values to use instead of new ones, for example those of another step.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class LeanStep(Step):
         return step
 
     def set_position(self, length: int) -> None:
-        """Set the number of tokens in the cache, also in the early exits that share the cache."""
+        """Set the number of tokens in the cache, also for early exits that share the cache."""
         self._length = length
         for each in self._exits:
             each._nodes.settle(())
@@ -183,7 +183,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return for how many of the fed tokens, from the last back, hidden states are kept."""
+        """Return for how many of the last fed tokens hidden states are kept."""
         return count if self._keeps_all else max(1, num_logits)
 
     def _span(self, count: int) -> _Span:
@@ -195,7 +195,7 @@ class LeanStep(Step):
         return _Span(begin, end, self._cos[begin:end], self._sin[begin:end], views)
 
     def _span_of_nodes(self, count: int) -> _Span:
-        """Return the span of the newest ``count`` nodes, already added to the tree."""
+        """Return the span of the tree's newest ``count`` nodes."""
         end = self._length + len(self._nodes)
         positions = torch.tensor(self._nodes.depths(count), device=self.device) + self._length
         views: dict[int | None, _View] = {}
@@ -234,7 +234,7 @@ class LeanStep(Step):
 def rotated(
     layer: Any, rows: torch.Tensor, heads: tuple[int, int], cos: torch.Tensor, sin: torch.Tensor
 ) -> torch.Tensor:
-    """Return queries and keys `[text, head, token, width]`, normed and rotated.
+    """Return queries and keys `[text, head, token, width]`, after their norms and RoPE.
 
     Args:
         layer: A layer of a lean step or a drafting head; its norms are optional.
@@ -263,7 +263,7 @@ def _first_seen(window: int | None, begin: int) -> int:
 
 
 def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
-    """Return what the feed-forward of a layer adds to the residual stream.
+    """Return what the feed-forward block of a layer adds to the residual stream.
 
     Args:
         layer: A layer of a lean step or of a drafting head.

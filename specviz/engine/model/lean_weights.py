@@ -34,11 +34,14 @@ _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 
 
-_NO_DEVICE = Missing("Quantised weights cannot run on the device", "Use `--dtype float32`.")
+_NO_DEVICE = Missing(
+    "Rounds that run entirely on the device do not support quantised weights",
+    "Use `--dtype float32`.",
+)
 
 
 class Norm:
-    """RMSNorm. In float32, it needs half as many kernel calls as in transformers.
+    """RMSNorm; in float32, it needs half as many kernel calls as transformers' RMSNorm.
 
     In float32, one call computes the length |x|, and ``hypot`` computes from it the divisor
     sqrt(|x|^2 + width * eps). In half precision, values are rounded in the same order as in
@@ -248,14 +251,14 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
 
 
 def _matrix(product: Product | torch.Tensor) -> torch.Tensor | int:
-    """Return a matrix, or the address of a packed matrix's table."""
+    """Return the matrix of a product or, if it is packed, the address of its table."""
     if isinstance(product, PackedProduct):
         return address(product.table)
     return product.weight if isinstance(product, Product) else product
 
 
 def _product(*parts: Any) -> Product:
-    """Return the product with the joined matrices of some linear layers."""
+    """Return one product for several linear layers, whose matrices are joined."""
     bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
     if isinstance(parts[0], PackedLinear):
         return PackedProduct.of([part.matrix for part in parts], bias)
@@ -264,7 +267,7 @@ def _product(*parts: Any) -> Product:
 
 @torch.no_grad()
 def _joined(parts: tuple[nn.Linear, ...]) -> torch.Tensor:
-    """Join the layers' matrices; to save memory, the layers' weights become views of the result."""
+    """Return the joined matrices; to save memory, the layers' weights become views of them."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
     for part in parts:

@@ -18,7 +18,11 @@ from specviz.errors import DeviceError, PairError, SpecvizError
 
 @contextmanager
 def loading_errors(name: str, part: str) -> Iterator[None]:
-    """Turn exceptions that the libraries raise while loading ``part`` into one-line errors."""
+    """Turn exceptions that libraries raise inside the context into one-line errors.
+
+    Args:
+        part: what is being loaded, such as "tokenizer".
+    """
     try:
         yield
     except SpecvizError:
@@ -51,7 +55,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Disable progress bars and warnings while loading; restore the user's settings afterwards."""
+    """Disable the libraries' progress bars and warnings inside the context."""
     from transformers.utils import logging as hf_logging
 
     verbosity, hub_verbosity = hf_logging.get_verbosity(), hub_logging.get_verbosity()

@@ -1,6 +1,6 @@
-"""The step of models that run through transformers and whose cache can be cut to a length.
+"""The step that runs a model through transformers, if the model's cache can be truncated.
 
-Models with recurrent layers have a step of their own (``recurrent_step.py``).
+Models with recurrent layers have another step (``recurrent_step.py``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LibraryStep(Step):
     """A step for any transformers family whose cache can be rolled back.
 
     Models with sliding windows are rolled back exactly, too: a ``DynamicCache`` made without a
-    configuration keeps every position, and the mask hides what is outside a window.
+    configuration keeps every position, and the mask hides the positions outside a window.
     """
 
     def __init__(self, model: PreTrainedModel, vocabulary: int) -> None:
@@ -75,12 +75,12 @@ class LibraryStep(Step):
 
     @property
     def state_bytes(self) -> int:
-        """Return the memory of recurrent states."""
+        """Return the bytes of recurrent states; 0 without recurrent layers."""
         return 0
 
     @property
     def row_bytes(self) -> int:
-        """Return the memory of the cached keys and values."""
+        """Return the bytes of the cached keys and values."""
         layers: list[Any] = self._cache.layers
         return sum(_nbytes(getattr(layer, name, None)) for layer in layers for name in _ROWS)
 
@@ -148,7 +148,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Share the rows that the first layers of ``cache`` hold now; later rows are not shared."""
+        """Use the current rows of the first ``layers`` layers of ``cache``, but no later rows."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()
@@ -159,7 +159,7 @@ class LibraryStep(Step):
 
     @property
     def _requested_entries(self) -> list[int]:
-        """Return the requested states' indices in transformers' ``hidden_states``."""
+        """Return the indices of the requested states in transformers' ``hidden_states``."""
         places = () if self._requested is None else self._requested.places
         last = len(hidden_places(self._model)) - 1
         return [last if place == AFTER_NORM else place for place in places]
@@ -184,7 +184,7 @@ def _nbytes(rows: torch.Tensor | None) -> int:
 
 
 def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
-    """Move the rows of these nodes to the rows from ``begin`` on."""
+    """Move the cache rows of these nodes to consecutive rows from ``begin`` on."""
     rows = torch.tensor(nodes, device=cache.device) + begin
     cache.narrow(-2, begin, len(nodes)).copy_(cache.index_select(-2, rows))
 
@@ -196,20 +196,23 @@ def library_capabilities(model: PreTrainedModel) -> StepCapabilities:
         trees=_trees(model),
         exits=_exits(model),
         device_rounds=Missing(
-            f"static caches do not support {family} models here", "Use `--step library`."
+            f"specviz's static caches do not support {family} models", "Use `--step library`."
         ),
     )
 
 
 def hidden_places(model: PreTrainedModel) -> range:
-    """Return the places that transformers provides: all but the stream before the final norm."""
+    """Return the places (see ``HiddenStates``) of the hidden states that transformers provides.
+
+    Only the residual stream before the final norm is missing.
+    """
     return range(AFTER_NORM, model.config.get_text_config().num_hidden_layers)
 
 
 def _trees(model: PreTrainedModel) -> Offered:
-    """Return True if trees work, else the reason why not.
+    """Return True if trees work, else the reason why they do not.
 
-    Trees work if their nodes get the same logits as when each path is fed alone. Each model is
+    Trees work if their nodes get the same logits as when each path is fed separately. Each model is
     tested once.
     """
     if model not in _takes_trees:

@@ -1,6 +1,6 @@
 """Trees and early exits for transformers models: attention masks, and models with fewer layers.
 
-The masks replace the model's own masks, so they must also apply its sliding windows.
+The masks replace the model's own masks, so they must also apply the model's sliding windows.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def exits_of_model(model: Model) -> range | Missing:
 def _output_matrices(layer: nn.Module) -> Sequence[Weights]:
     """Return the matrices through which a layer writes to the residual stream.
 
-    If their names are unknown, return all parameters of the layer.
+    If the names of these matrices are unknown, return all parameters of the layer.
     """
     packed = packed_layers(layer)
     quantised = [

@@ -1,4 +1,4 @@
-"""Turn out-of-memory exceptions into errors the user can act on."""
+"""Turn out-of-memory exceptions into errors that suggest what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
-    """Turn a failed allocation on any device into a ``DeviceError``."""
+    """Turn out-of-memory exceptions inside the context into a ``DeviceError`` for ``device``."""
     try:
         yield
     except Exception as error:

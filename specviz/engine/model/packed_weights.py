@@ -2,7 +2,7 @@
 
 In a packed model, such modules replace the linear layers and the embedding. So the model's own
 forward pass and the lean step compute the same products. Matrices that the kernels do not support
-are kept in float32.
+stay in float32.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Compute products with dequantised weights and without rounding of activations, in torch."""
+    """Make packed products use torch and dequantised weights inside the context.
+
+    So activations are not rounded.
+    """
     global _exact  # noqa: PLW0603
     _exact = True
     try:
@@ -64,7 +67,7 @@ def agree_roughly(ours: torch.Tensor, reference: torch.Tensor) -> bool:
 
 
 class PackedMatrix(nn.Module):
-    """A matrix that is quantised in the layout of the kernels, or in float32."""
+    """A matrix in float32, or quantised in the layout that the kernels read."""
 
     def __init__(self, kind: str, weight: torch.Tensor, rows: int, width: int) -> None:
         super().__init__()
@@ -78,7 +81,7 @@ class PackedMatrix(nn.Module):
 
     @staticmethod
     def of_blocks(kind: str, raw: np.ndarray, width: int) -> PackedMatrix:
-        """Return a matrix from rows of quantised blocks of a GGUF file, uint8 [row, byte].
+        """Return a matrix made from a GGUF file's quantised blocks, uint8 [row, byte].
 
         Raises:
             ValueError: A scale is NaN or infinite.
@@ -92,7 +95,7 @@ class PackedMatrix(nn.Module):
         return PackedProduct.of((self,), None).read(torch.arange(self.rows))
 
     def any(self) -> bool:
-        """Return whether a weight may differ from zero."""
+        """Return whether any weight may differ from zero."""
         if self.kind == FLOAT:
             return bool(self.weight.any())
         return has_values(PACKED_TYPES[self.kind], self.weight.numpy())
@@ -105,7 +108,7 @@ class PackedMatrix(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedProduct(Product):
-    """A product with packed matrices, one below the other; the object keeps their memory alive."""
+    """A product with packed matrices, stacked along their rows, whose memory stays alive."""
 
     matrices: tuple[PackedMatrix, ...]
     table: torch.Tensor  # int64, in the layout that ``multiply_parts`` reads
@@ -151,10 +154,10 @@ class PackedProduct(Product):
         )
 
     def read(self, row_ids: torch.Tensor) -> torch.Tensor:
-        """Return rows of the matrix, dequantised."""
+        """Return these rows of the matrix, dequantised."""
         ids = row_ids.reshape(-1).contiguous()
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.columns:
-            raise IndexError("a token id is outside the embedding")  # a kernel would not notice
+            raise IndexError("a token id is outside the vocabulary")  # a kernel would not notice
         out = torch.empty(ids.shape[0], self.width)
         read_rows(address(self.table), ids.numpy(), out.numpy())
         return out.view(*row_ids.shape, self.width)
@@ -224,8 +227,8 @@ class PackedEmbedding(nn.Module):
 def can_join(matrices: Sequence[Shape], inner: Sequence[Shape]) -> bool:
     """Return whether the kernels support matrices of these shapes.
 
-    ``inner``: the matrices of the layers. Some of them are joined, so they need multiples of 16
-    rows.
+    ``inner``: the shapes of the layers' matrices. Some of these matrices are joined, so the number
+    of their rows must be a multiple of 16.
     """
     whole = all(width % SHORT == 0 for _, width in matrices)
     return whole and all(rows % LANES == 0 for rows, _ in inner)
@@ -254,7 +257,7 @@ def is_packed(model: Any) -> bool:
 
 @torch.no_grad()
 def packed_model(skeleton: Any, weights: Mapping[str, torch.Tensor | PackedMatrix]) -> Any:
-    """Load weights, by name, into a Llama-shaped model on the meta device, and return it."""
+    """Load weights into a Llama-shaped model on the meta device, and return this model."""
     matrices = {name: each for name, each in weights.items() if isinstance(each, PackedMatrix)}
     others = {name: each for name, each in weights.items() if isinstance(each, torch.Tensor)}
     if skeleton.config.tie_word_embeddings:
@@ -292,7 +295,7 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
 
 
 def _put(model: Any, matrices: Mapping[str, PackedMatrix]) -> None:
-    """Replace the linear layers and embeddings whose weights have these names."""
+    """Replace layers by packed layers; the keys of ``matrices`` are names of weights."""
     for name, matrix in matrices.items():
         place = name.removesuffix(".weight")
         layer = model.get_submodule(place)

@@ -1,4 +1,4 @@
-"""A loaded pair of a draft and a target, and the factory of their steps."""
+"""A loaded pair of a draft and a target, which creates the models' steps."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Pair:
     ``vocabulary`` is the number of ids: both models' logits are cut to it, and larger ids are
     padding. If the vocabularies differ, the ids are the target's, and ``shared`` maps them to the
     draft's. ``draft`` is None for drafters without a model. ``max_context`` is the shorter of the
-    two models' contexts, or the target's if the vocabularies differ. The embedded pairs' models
-    are ``PlainLlamaForCausalLM``, which ``in_transformers`` converts.
+    two models' context limits, or the target's limit if the vocabularies differ. The embedded
+    pairs' models are ``PlainLlamaForCausalLM``, which ``in_transformers`` converts.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Pair:
 
     @property
     def draft_kind(self) -> str:
-        """The kind of draft: ``MODEL``, the draft method of the head, or empty for none."""
+        """Return the kind of draft: ``MODEL``, a head's draft method, or "" without a draft."""
         if self.head is not None:
             return self.head.method
         return "" if self.draft is None else MODEL
@@ -77,7 +77,7 @@ class Pair:
     def target_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the target for at most ``capacity`` tokens.
 
-        Its cache begins with the tokens that ``prompt_ids`` shares with the text of ``last_read``.
+        The step's cache already contains the tokens that ``prompt_ids`` shares with ``last_read``.
         """
         step, read = self.target_weights.step(self.vocabulary, capacity), self.last_read
         if read is not None and (count := read.num_shared(prompt_ids)):
@@ -85,10 +85,10 @@ class Pair:
         return step
 
     def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
-        """Return a step of the draft, in the target's token ids.
+        """Return a step of the draft that takes the target's token ids.
 
-        Its cache begins with the same tokens as the target's. If the vocabularies differ, the cache
-        is empty.
+        Its cache contains the same tokens as that of ``target_step``. If the vocabularies differ,
+        the cache is empty.
         """
         weights, shared, read = self.draft_weights, self.shared, self.last_read
         assert weights is not None

@@ -2,8 +2,8 @@
 
 The KV cache bytes per token are measured in a real cache, because model families name the relevant
 sizes differently in their configurations. The whole text is counted, even if a sliding window is
-shorter. Recurrent states do not grow with the text, so they are counted as if they were weights:
-once for the pass and once for its snapshot.
+shorter. Recurrent states do not grow with the text, so they are added to the weights' bytes: once
+for the pass and once for its snapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes that a draft pass reads; None if no model drafts or the bytes are unknown.
+    """Return the bytes that a draft pass reads; None if unknown, or if no model drafts.
 
     In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
     known only if it drafts token by token with its own output matrix, so that each candidate reads
@@ -45,7 +45,10 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: Model) -> PassBytes | None:
-    """Return the bytes that a pass reads; None for experts or transformers' quantised weights."""
+    """Return the bytes that a pass reads, or None.
+
+    The bytes are unknown for mixtures of experts and for weights that transformers quantised.
+    """
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
         return None
@@ -72,7 +75,7 @@ def _unread(model: Model) -> int:
 
 @torch.inference_mode()
 def _cache_of_a_token(model: Model) -> tuple[int, int]:
-    """Return the bytes of the recurrent states, and those of a token's keys and values."""
+    """Return the bytes of the recurrent states, and the bytes of a token's keys and values."""
     if isinstance(model, PlainLlamaForCausalLM):
         own = model.config
         values = len(model.model.layers) * own.num_key_value_heads * own.head_dim

@@ -34,12 +34,12 @@ class PlainConfig(SimpleNamespace):
 
 class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """Initialise nothing: weights are loaded later, and torch would import a compiler here."""
+        """Do not initialise the weights, which are loaded later; torch would import a compiler."""
 
 
 class _Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
-        """Initialise nothing: weights are loaded later."""
+        """Do not initialise the weights, which are loaded later."""
 
 
 class _Norm(nn.Module):
@@ -63,7 +63,7 @@ class _Rotary(nn.Module):
         self.register_buffer("inv_freq", theta**-exponents, persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Rotate queries or keys `[texts, heads, tokens, head_width]` by their positions."""
+        """Apply RoPE to queries or keys `[texts, heads, tokens, head_width]`."""
         angles = torch.arange(x.shape[-2], device=x.device)[:, None] * self.inv_freq
         both = torch.cat((angles, angles), -1)
         first, second = x.chunk(2, -1)

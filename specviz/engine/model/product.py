@@ -16,7 +16,7 @@ class Product:
     bias: torch.Tensor | None
 
     def any(self) -> bool:
-        """Return whether a weight of the matrix may differ from zero."""
+        """Return whether any weight of the matrix may differ from zero."""
         return bool(self.weight.any())
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:

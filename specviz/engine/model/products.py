@@ -30,7 +30,7 @@ _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 
 def with_products(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model that shares its tensors and uses the kernel in linear layers."""
+    """Return a copy of the model that shares the tensors but uses the kernel in linear layers."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     for name, module in list(twin.named_modules()):
@@ -50,7 +50,7 @@ class KernelProduct(Product):
 
 
 def product_of(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
-    """Return the product with a matrix, by the kernel if the kernel can read the matrix."""
+    """Return the product with a matrix; it uses the kernel if the kernel can read the matrix."""
     plain = Product(weight, bias)
     return KernelProduct(weight, bias, ProductLayer(plain)) if _gains(plain) else plain
 
@@ -64,7 +64,7 @@ def _gains(layer: nn.Linear | Product) -> bool:
 
 
 class ProductLayer(nn.Module):
-    """A linear layer computed by the kernel. It has no hooks, and calls do not look for any."""
+    """A linear layer computed by the kernel; calls skip torch's hooks."""
 
     def __init__(self, layer: nn.Linear | Product) -> None:
         super().__init__()

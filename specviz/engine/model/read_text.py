@@ -1,4 +1,4 @@
-"""The KV caches after the last answer of a conversation, for the run that continues it.
+"""Keep the KV caches of a conversation for the run that continues the conversation.
 
 The run of a new message copies the cache rows of the earlier messages and answers, and feeds only
 the new message. Another run of the same message, and the replays that measure its time, copy the

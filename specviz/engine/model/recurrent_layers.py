@@ -1,4 +1,4 @@
-"""Which families have recurrent layers, and what their steps cannot do."""
+"""Detect recurrent layers, and state the reasons why their steps support no trees or exits."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def no_recurrent_trees(family: str) -> Missing:
 
 def no_recurrent_exits(family: str) -> Missing:
     return Missing(
-        f"{family} models do not support early exit: their recurrent layers keep one state only",
+        f"{family} models do not support early exit: their recurrent layers have only one state",
         "Use a draft model.",
     )

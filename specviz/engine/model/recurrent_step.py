@@ -5,13 +5,13 @@ recurrent states (a snapshot) before passes of several tokens and before some pa
 rollback restores the newest snapshot at or before the new length and cuts the attention layers to
 the same length. The text's tokens after the snapshot are then *pending*: the next pass reads them
 together with the new tokens. So a rollback makes the next pass longer but needs no extra pass.
-``catch_up`` reads the pending tokens in a pass of their own; the step calls it itself if more than
-``MOST_PENDING`` are pending.
+``catch_up`` reads the pending tokens in a separate pass. The step calls ``catch_up`` itself if more
+than ``MOST_PENDING`` tokens are pending.
 
-Only some snapshots are kept, more of the newest ones. A rollback past a dropped snapshot starts at
-an earlier one and repeats the passes in between with the same rows. The state at a length is
-therefore a function of the text and its passes, and a run that goes back computes the same logits
-again.
+Only some snapshots are kept; most of these are recent. If the snapshot for a rollback was dropped,
+the rollback starts at an earlier snapshot and repeats the later passes, each with the same tokens.
+The state at a length therefore depends only on the text and its passes. So a run that rolls back
+and continues computes the same logits again.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _Values: TypeAlias = Mapping[str, Mapping[int, Any]]  # the states of one layer,
 class _Pass:
     """A pass of the model.
 
-    ``start``: the number of tokens before it. ``is_anchor``: whether rollbacks may return to this
-    length; only anchors have snapshots. ``snapshot``: the states of each recurrent layer before the
-    pass; None if they were not copied or were dropped.
+    ``start``: the number of tokens before the pass. ``is_anchor``: whether rollbacks may return to
+    this length; only anchors have snapshots. ``snapshot``: the states of each recurrent layer
+    before the pass; None if the states were not copied or were dropped.
     """
 
     start: int
@@ -83,7 +83,7 @@ class RecurrentStep(LibraryStep):
 
     @property
     def state_bytes(self) -> int:
-        """Return the memory of the recurrent states. A snapshot takes the same."""
+        """Return the bytes of the recurrent states; a snapshot needs as many bytes."""
         tensors = [
             each
             for values in self._snapshot()
@@ -137,7 +137,7 @@ class RecurrentStep(LibraryStep):
             self._read_again(self.length)
 
     def _begin_pass(self, *, is_anchor: bool) -> None:
-        """Record a pass unless it repeats the last one; copy the states if it is an anchor."""
+        """Record a pass unless it repeats the last one; for an anchor, copy the states."""
         if self._passes and self._passes[-1].start == self._num_read:
             return
         snapshot = self._snapshot() if is_anchor else None
@@ -154,14 +154,14 @@ class RecurrentStep(LibraryStep):
         return logits
 
     def _read_again(self, end: int) -> None:
-        """Read tokens whose logits and hidden states were returned before."""
+        """Feed the tokens up to ``end`` again, without changing the hidden states."""
         hidden = self._hidden
         self._read_until(end, 1)
         self._hidden = hidden
 
     @torch.inference_mode()
     def _return_to(self, length: int) -> None:
-        """Restore the newest anchor at or before ``length``."""
+        """Restore the state of the newest anchor at or before ``length``."""
         anchors = [i for i, each in enumerate(self._passes) if each.is_anchor]
         chosen = max(i for i in anchors if self._passes[i].start <= length)
         copied = max(i for i in range(chosen + 1) if self._passes[i].snapshot is not None)
@@ -207,7 +207,7 @@ _OTHER_NAME = "cache_params"  # the argument of families without attention
 
 
 def _empty_cache(model: PreTrainedModel) -> DynamicCache:
-    """Return the family's cache; its attention layers also keep tokens outside a sliding window."""
+    """Return an empty cache; its attention layers also keep tokens outside a sliding window."""
     cache = DynamicCache(config=model.config)
     for number, layer in enumerate(cache.layers):
         if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
@@ -224,14 +224,14 @@ def _states(layer: Any) -> _Values:
 
 
 def _copied(layer: Any) -> Any:
-    """Return a copy of a layer with its rows and states."""
+    """Return a copy of a cache layer, including its rows and states."""
     twin = copy.copy(layer)
     vars(twin).update(_cloned(vars(layer)))
     return twin
 
 
 def _cloned(value: Any) -> Any:
-    """Return a value whose tensors are copied; dictionaries are copied with their values."""
+    """Return a copy of a value; tensors and the values of dictionaries are copied, too."""
     if isinstance(value, dict):
         return {name: _cloned(each) for name, each in value.items()}
     return value.clone() if isinstance(value, torch.Tensor) else value

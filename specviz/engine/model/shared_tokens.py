@@ -18,7 +18,7 @@ from specviz.values import Value
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TokenVocabulary:
-    """The bytes of one model's token ids, and which ids are special tokens (``marks``)."""
+    """The bytes of a model's token ids, and the ids of its special tokens (``marks``)."""
 
     tokenizer: Any
     table: TokenTable
@@ -30,13 +30,16 @@ class TokenVocabulary:
 
     @property
     def begin(self) -> int | None:
-        """Return the id of BOS; None if there is no BOS or it is the same token as EOS."""
+        """Return the id of BOS; None if BOS is missing or is the same token as EOS."""
         begin = self.tokenizer.bos_token_id
         return None if begin == self.tokenizer.eos_token_id else begin
 
     @cached_property
     def by_bytes(self) -> dict[bytes, int]:
-        """Return ids by their bytes; a byte-fallback token only if no other has the same bytes."""
+        """Return the id for each byte sequence.
+
+        If several tokens have the same bytes, prefer one that is not a byte-fallback token.
+        """
         found: dict[bytes, int] = {}
         tokens = self.tokenizer.convert_ids_to_tokens(range(self.size))
         bare = [is_byte_piece(token or "") for token in tokens]
@@ -54,7 +57,7 @@ class TokenVocabulary:
 
     @cached_property
     def longest(self) -> int:
-        """Return the length in bytes of the longest token."""
+        """Return the number of bytes of the longest token."""
         return max(map(len, self.by_bytes), default=0)
 
 
@@ -101,7 +104,7 @@ class SharedTokens(Value, eq=False):
 def share_tokens(
     target: TokenVocabulary, draft: TokenVocabulary, draft_context: int | None
 ) -> SharedTokens:
-    """Match the tokens of two vocabularies one to one."""
+    """Return the shared tokens, matched one to one."""
     theirs = draft.by_bytes
     to_draft = {ours: theirs[piece] for piece, ours in target.by_bytes.items() if piece in theirs}
     for ours, other in _marks(target, draft):

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _STEP_BY_STEP = "Use `--step lean`."
 STATIC_CAPABILITIES = StepCapabilities(
-    hidden_states=Missing("hidden states are not captured", _STEP_BY_STEP),
-    trees=Missing("several drafts and trees are not captured", _STEP_BY_STEP),
-    exits=Missing("early exits are not captured", _STEP_BY_STEP),
+    hidden_states=Missing("rounds on the device return no hidden states", _STEP_BY_STEP),
+    trees=Missing("rounds on the device support neither several drafts nor trees", _STEP_BY_STEP),
+    exits=Missing("rounds on the device do not support early exits", _STEP_BY_STEP),
     device_rounds=True,
 )
 
 
 class StaticStep(Step):
-    """A step with ``rows`` cache rows, and a spare row for tokens at negative positions.
+    """A step whose cache has ``rows`` rows, and a spare row for tokens at negative positions.
 
     ``feed`` and ``forget`` keep the position on the host; ``feed_at`` reads it from a tensor.
     """
@@ -149,7 +149,7 @@ class StaticStep(Step):
 
 
 def _normed(norm: Norm, x: torch.Tensor) -> torch.Tensor:
-    """Return the RMSNorm of ``x``, by one kernel call that rounds half precision only once."""
+    """Return the RMSNorm of ``x``; one kernel call computes it and rounds only once."""
     return F.rms_norm(x, x.shape[-1:], norm.weight, norm.eps)
 
 

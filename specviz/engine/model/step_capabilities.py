@@ -20,7 +20,10 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The reason (without a period) why a capability is missing, and the remedy. Always falsy."""
+    """The reason (without a period) why a capability is missing, and the remedy.
+
+    ``bool`` of this value is False.
+    """
 
     reason: str
     remedy: str
@@ -37,10 +40,10 @@ AFTER_NORM = -1  # the place after the final norm
 
 @dataclass(frozen=True, slots=True)
 class HiddenStates:
-    """The hidden states that a drafter requests, joined along their width in ``places``' order.
+    """The hidden states that a drafter requests, concatenated in the order of ``places``.
 
-    ``places``: where the states are taken. Place i is the residual stream that enters layer i; in
-    a model of n layers, place n is the stream before the final norm, and ``AFTER_NORM`` after it.
+    Place i is the residual stream that enters layer i. In a model of n layers, place n is the
+    residual stream before the final norm, and place ``AFTER_NORM`` is the output of this norm.
     """
 
     places: tuple[int, ...]
@@ -50,7 +53,7 @@ FINAL = HiddenStates((AFTER_NORM,))
 
 
 def joined(states: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Join the hidden states of several places along their width."""
+    """Return the hidden states of several places, concatenated along the last dimension."""
     return states[0] if len(states) == 1 else torch.cat(list(states), -1)
 
 
@@ -75,11 +78,11 @@ def refuse(offered: object) -> NoReturn:
 
 
 def require_places(offered: range | Missing, states: HiddenStates) -> None:
-    """Raise PairError if a step with the capability ``offered`` does not keep these states."""
+    """Raise PairError unless a step with the capability ``offered`` can return these states."""
     layers = require(offered).stop - 1
     if outside := [place for place in states.places if place not in require(offered)]:
         raise PairError(
-            f"The drafter reads layer {outside[0]} of the target, whose last is {layers}.",
+            f"The drafter reads layer {outside[0]} of the target, whose last layer is {layers}.",
             remedy="Choose a drafter made for this target.",
         )
 

@@ -1,8 +1,8 @@
 """The step: the only interface between the decoding loop and a model.
 
-A step feeds tokens, caches their keys and values, and can forget the last tokens. It may hold open
-nodes of a tree after the text. These must be kept or dropped before other tokens are fed or
-forgotten.
+A step feeds tokens, caches their keys and values, and can forget the last tokens. The cache may
+contain open nodes of a tree after the text. Open nodes must be kept or dropped before other tokens
+are fed or forgotten.
 
 Implementations: *library* (``library_step.py``, any family, through transformers;
 ``recurrent_step.py`` if it has recurrent layers), *lean* (``lean.py``, in torch or compiled),
@@ -57,7 +57,7 @@ class Step(ABC):
         """Drop the last ``count`` tokens from the cache."""
 
     def catch_up(self) -> None:
-        """Feed again the tokens that a rollback left pending. Only recurrent states leave any.
+        """Feed again the tokens that a rollback left pending (only with recurrent layers).
 
         Without this call, the next feed processes the pending tokens together with its own.
         """
@@ -71,7 +71,7 @@ class Step(ABC):
         del other, count
 
     def request_hidden(self, states: HiddenStates) -> None:
-        """Keep these hidden states of all tokens of later feeds.
+        """Store these hidden states for all tokens that later calls feed.
 
         Raises:
             PairError: the step does not provide hidden states.
@@ -83,7 +83,7 @@ class Step(ABC):
     def hidden(self) -> torch.Tensor | None:
         """Return the requested hidden states `[num_tokens, width]` of the latest feed, or None.
 
-        Without a request, a step may return the final states of some of the last tokens.
+        Without a request, a step may return the final hidden states of some of the last tokens.
         """
         return None
 
@@ -108,7 +108,7 @@ class Step(ABC):
         refuse(self.capabilities.trees)
 
     def keep(self, nodes: Sequence[int]) -> None:
-        """Append these nodes, a path from the end of the text, to the text; drop the others.
+        """Append these open nodes, which must form a path, to the text; drop the other nodes.
 
         Their cache rows are moved in place; the cache is not copied.
         """
@@ -119,7 +119,7 @@ class Step(ABC):
         """Return a step of the first ``layers`` layers, the norm and the head, on the same cache.
 
         The exit starts at this step's length. Whenever this step's length changes, the exit gets
-        the new length. This step overwrites the cache rows of tokens that the exit was fed.
+        the new length. This step overwrites the cache rows of tokens that were fed to the exit.
 
         Raises:
             PairError: the step does not support an exit there.
@@ -129,7 +129,7 @@ class Step(ABC):
 
 
 class StepWeights(ABC):
-    """A model's weights as its steps read them; all runs of a pair share one such object."""
+    """A model's weights in the form that its steps read; all runs of a pair share this object."""
 
     kind: ClassVar[Literal["library", "lean"]]
 
@@ -143,11 +143,11 @@ class StepWeights(ABC):
         """Return a step with an empty cache for at most ``capacity`` tokens."""
 
     def with_fused_kernels(self) -> StepWeights | None:
-        """Return these weights with static steps of Triton kernels; None if that is impossible."""
+        """Return these weights, set to use Triton kernels in static steps; None if unsupported."""
         return None
 
     def static_step(self, vocabulary: int, rows: int) -> StaticStep:
-        """Return a step with a static cache, whose passes a device can replay.
+        """Return a step with a static cache, whose passes can be captured and replayed.
 
         Raises:
             PairError: rounds of this model cannot run on the device.

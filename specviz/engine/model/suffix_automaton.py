@@ -50,7 +50,7 @@ class SuffixAutomaton:
     def repeat(self) -> Match:
         """Return the longest suffix of the last text that also occurs elsewhere in the texts.
 
-        It has at most ``LONGEST`` tokens.
+        The suffix has at most ``LONGEST`` tokens.
         """
         state = max(0, self._link[self._last])
         if self._length[state] <= LONGEST:
@@ -73,7 +73,7 @@ class SuffixAutomaton:
             before = self._link[before]
 
     def advanced(self, match: Match, token: int) -> Match:
-        """Return the longest match after ``token`` is appended to the matched sequence."""
+        """Return the longest match at the end of the matched sequence followed by ``token``."""
         state, length = match
         while token not in self._after[state]:
             if not state:
@@ -94,7 +94,7 @@ class SuffixAutomaton:
         return self._after[match.state]
 
     def favourite(self, match: Match) -> int:
-        """Return the most frequent continuation, -1 if there is none; a tie goes to the latest."""
+        """Return the most frequent next token, the latest one in a tie; -1 if there is none."""
         return self._favourite[match.state]
 
     def weight(self, match: Match, token: int) -> tuple[int, int]:
@@ -103,12 +103,12 @@ class SuffixAutomaton:
         return self._count[state], self._latest[state]
 
     def _extended_match(self, state: int, length: int, token: int, most: int) -> Match:
-        """Return the match extended by one of its continuations, cut to ``most`` tokens."""
+        """Return the match followed by ``token``, truncated to the last ``most`` tokens."""
         length = min(length + 1, most)
         return Match(self._state_of_length(self._after[state][token], length), length)
 
     def _state_of_length(self, state: int, length: int) -> int:
-        """Return the state of the last ``length`` tokens of a sequence at least that long."""
+        """Return the state of the last ``length`` tokens of a sequence in ``state``."""
         while state and self._length[self._link[state]] >= length:
             state = self._link[state]
         return state
@@ -132,7 +132,10 @@ class SuffixAutomaton:
         return new
 
     def _split_off(self, before: int, token: int) -> int:
-        """Return the state of ``before``'s longest sequence plus the token; create it if needed."""
+        """Return the state of the longest sequence of ``before`` plus the token.
+
+        If this state does not exist, create it.
+        """
         there = self._after[before][token]
         if self._length[there] == self._length[before] + 1:
             return there

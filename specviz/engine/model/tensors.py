@@ -24,7 +24,7 @@ def kernel_readable(tensor: torch.Tensor) -> bool:
 
 
 def like(dtype: torch.dtype) -> Any:
-    """Return the number 1 as the dtype stores it; kernels select the dtype by this argument."""
+    """Return a 1 in the dtype's storage type; kernels infer the dtype from this argument."""
     return _LIKE[dtype]
 
 
@@ -34,5 +34,5 @@ def array(tensor: torch.Tensor) -> np.ndarray:
 
 
 def address(tensor: torch.Tensor | None) -> int:
-    """Return the tensor's memory address, or 0 for None. Keep the tensor while you use it."""
+    """Return the tensor's address, or 0 for None; keep the tensor alive while using the address."""
     return 0 if tensor is None else tensor.data_ptr()

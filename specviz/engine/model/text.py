@@ -1,4 +1,4 @@
-"""The texts of tokens, from a table that is made when a pair is loaded."""
+"""A table of the bytes and texts of all tokens, made when a pair is loaded."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class TokenTable:
         return self.texts[token_id] if token_id < len(self.texts) else ""
 
     def join(self, token_ids: Iterable[int]) -> str:
-        """Return the text of several tokens, joining characters split over them."""
+        """Return the text of several tokens; characters that are split over tokens are joined."""
         joined = b"".join(self.pieces[i] for i in token_ids if i < len(self.pieces))
         return joined.decode("utf-8", errors="replace")
 
     def split(self, token_ids: Iterable[int]) -> dict[str, str]:
-        """Return the bytes, in hex and by token id, of the tokens that hold part of a character."""
+        """Return the bytes, in hex and by token id, of tokens that are only part of a character."""
         suspects = (i for i in token_ids if "\ufffd" in self.text(i))
         return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
 

@@ -6,7 +6,7 @@ token level). Verification uses this distribution, so the output still has the t
 distribution. Code that drafts, scores or measures uses a ``TranslatedStep`` like any other step.
 
 Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. A new token may
-change the draft tokens before it. So the cache keeps the draft tokens up to the first that changed,
+change the draft tokens before it. So the cache keeps the draft tokens before the first changed one,
 and the draft is fed the rest.
 
 If the text outgrows the draft's window (its usable context), the draft forgets the older half of
@@ -31,7 +31,7 @@ _NEVER = -1e9  # finite, since a weighted mean of logits multiplies it by 0
 _SHORTEST = 8  # smallest window of the draft, in tokens
 _NO_HIDDEN_STATES = Missing(
     "A draft with a different vocabulary provides no hidden states",
-    "Read the target's hidden states.",
+    "Choose a drafter that reads the target's hidden states.",
 )
 _NO_EXITS = Missing(
     "A draft with a different vocabulary has no early exit",
@@ -43,7 +43,7 @@ NO_DEVICE_ROUNDS = Missing(
 
 
 class TranslatedStep(Step):
-    """A step in the target's ids; ``make`` creates the draft's own step of a given capacity."""
+    """A step that takes the target's ids; ``make`` returns a draft step of a given capacity."""
 
     def __init__(self, make: Callable[[int], Step], shared: SharedTokens, capacity: int) -> None:
         most = _DRAFT_TOKENS * capacity
@@ -78,7 +78,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        """Feed tokens, in several passes if a token makes the draft tokenise a word again."""
+        """Feed tokens; a token that makes the draft tokenise a word again needs another pass."""
         tokens = token_ids.tolist()
         if not num_logits:
             self._reading.read(tokens)
@@ -94,7 +94,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed nodes; the draft reads ``filler_id`` in place of a token that is not shared.
+        """Append nodes; the draft reads ``filler_id`` in place of a token that is not shared.
 
         A node has an unshared token only if its earlier siblings use up all shared tokens.
         """
@@ -123,7 +123,7 @@ class TranslatedStep(Step):
         return ids[-(-max(0, beyond) // hop) * hop :] or [self._filler_id]
 
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
-        """Return the logits after each sequence of ``run``; each continues the one before it."""
+        """Return the logits after each sequence of ``run``; each sequence extends the previous."""
         first, last = len(run[0]), run[-1]
         kept = min(common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)

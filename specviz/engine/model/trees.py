@@ -14,7 +14,7 @@ import torch
 
 
 class OpenNodes:
-    """The paths to the open nodes: a node's ancestors from the root on, then the node."""
+    """The paths to the open nodes: a node's ancestors from the root on, then the node itself."""
 
     def __init__(self) -> None:
         self.paths: list[tuple[int, ...]] = []
@@ -34,15 +34,15 @@ class OpenNodes:
         self.paths.clear()
 
     def depths(self, count: int) -> list[int]:
-        """Return the depths of the last ``count`` nodes; depth 0 follows the text."""
+        """Return the depths of the last ``count`` nodes; a node next to the text has depth 0."""
         return [len(path) - 1 for path in self.paths[len(self.paths) - count :]]
 
     def unseen(self, count: int, length: int, window: int | None, first: int = 0) -> torch.Tensor:
         """Return which tokens the last ``count`` nodes do not attend to.
 
         Returns:
-            bool `[count, length - first + nodes]`: the text from position ``first`` on, then the
-            open nodes.
+            bool `[count, length - first + nodes]`; the columns are the text from position
+            ``first`` on, then the open nodes.
         """
         hidden = np.ones((count, length - first + len(self.paths)), bool)
         for row, path in zip(hidden, self.paths[len(self.paths) - count :], strict=True):
