@@ -3,7 +3,7 @@
 If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
 interval. If the interval includes 1, the speedup is too close to call, and a second sentence
 reports what disturbed the machine, if known. If the interval is too wide, the sentence has no
-numbers: it reports that the timing continues or was too noisy.
+numbers and reports only that the timing continues or was too noisy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
 
 
 def headline(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> tuple[str, str]:
-    """Return the verdict in a few words, and its interval unless the words contain it."""
+    """Return the verdict in a few words, and the interval, empty if the words contain it."""
     speed, low, high = metrics.speedup_observed, metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or speed is None:
         return "Speedup not measured", ""
@@ -79,7 +79,7 @@ def _output_words(trace: Trace) -> str:
 
 
 def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
-    """Return what limited the timing's precision: a disturbance or the time limit; else empty."""
+    """Return which disturbance or time limit made the timing imprecise; empty if none did."""
     low, high = metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or low is None or high is None:
         return ""
@@ -102,7 +102,7 @@ def verdict_words(
     Args:
         where: The text and machine that the interval covers.
         over: The run or model with which the speed is compared.
-        place: The machine, named only if the verdict is open.
+        place: The machine, named only if the interval is open (see `is_open`).
     """
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     if is_open(low, high):
@@ -111,7 +111,7 @@ def verdict_words(
         verdict = (
             f"{ends}: too close to call"
             if shows_ends
-            else f"Faster or slower than {over}: too uncertain to say"
+            else f"Unknown whether faster or slower than {over}"
         )
         return f"{verdict} {place} now ({where})"
     if low >= 1 / _EVEN and high <= _EVEN:
@@ -137,7 +137,7 @@ def is_undecided(metrics: Metrics) -> bool:
 
 
 def is_wide(low: float | None, high: float | None) -> bool:
-    """Return whether an interval is so wide that it is shown instead of the value."""
+    """Return whether an interval is so wide that only its ends are shown, without the value."""
     return low is not None and high is not None and high / low >= WIDE
 
 
@@ -149,7 +149,7 @@ def is_too_wide(low: float | None, high: float | None) -> bool:
 def shown_speedup(
     value: float | None, low: float | None, high: float | None, too_wide: str = TOO_NOISY
 ) -> str:
-    """Return a speedup for a table, with its interval; if that is wide, the interval alone.
+    """Return a speedup for a table, with its interval; if the interval is wide, only the interval.
 
     Args:
         too_wide: Shown instead of an interval that is too wide.
@@ -162,7 +162,7 @@ def shown_speedup(
 
 
 def reported_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for a sentence, with its interval; if that is wide, the interval alone."""
+    """Return a speedup for a sentence, with its interval; only the interval if it is wide."""
     if low is None or high is None:
         return times(value)
     if is_too_wide(low, high):
@@ -214,9 +214,9 @@ def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -
 
 
 def why_sentence(metrics: Metrics) -> str:
-    """Return how the step costs explain the speedup, with a caveat if they do not.
+    """Return sentences on the speedup that the step costs predict; empty without step costs.
 
-    Empty if the step costs are unknown.
+    A last sentence says whether the measured speedup is different or the step costs are imprecise.
     """
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
@@ -240,11 +240,13 @@ def why_sentence(metrics: Metrics) -> str:
         )
     parts = [gamma * c, v, metrics.steps.overhead_cost]
     if float(STEPS.bare(parts[2])):
-        costs += f", the rest of a round {STEPS.bare(parts[2])}"
+        costs += f", and the rest of a round {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
     made = f"which predicts {reported_speedup(predicted, low, high)}"
-    sentence = f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
+    sentence = (
+        f"According to the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
+    )
     return " ".join([sentence, *_caveat(metrics, predicted)])
 
 
@@ -284,7 +286,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:
-    """Return the verdict for an interval that is too wide, without numbers."""
+    """Return a verdict without numbers, for an interval that is too wide to be shown."""
     if so_far:
         return "The target alone is still being timed: too early for a speedup."
     if low <= 1 <= high:

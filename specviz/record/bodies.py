@@ -48,7 +48,7 @@ class ModelShape(Value):
     vocabulary: int  # rows of the embedding
     tied: bool  # embedding and output share one matrix
     quantised: tuple[float | None, float | None] = (None, None)
-    """Bytes per weight at its own size and with a body; None where they are not quantised."""
+    """Bytes per weight at the model's own size and with a body; None without quantisation."""
 
     def bytes_per_weight(self, body: str) -> float | None:
         """Return the bytes of a quantised weight; None if weights are not quantised."""

@@ -38,7 +38,7 @@ class Break(Value):
 
     @property
     def costs(self) -> str:
-        """What the mistake affects, as text."""
+        """Text on what the mistake affects, such as the output or the acceptance."""
         return _COSTS[self.symptom]
 
 

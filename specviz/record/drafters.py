@@ -122,20 +122,20 @@ DRAFTER_KEYS = {
     kind: "drafter" if kind == MODEL else f"drafter_{kind or 'alone'}"
     for kind in dict.fromkeys(method.drafts_with for method in _METHODS)
 }
-"""The drafter's parameter in a link, by kind of draft.
+"""For each kind of draft, the parameter of a link that names the drafter.
 
-Each kind has its own parameter, so that it keeps its own default and choice.
+Each kind has its own parameter, so that each kind has its own default and remembers its own choice.
 """
 DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _KNOWN.values())
 
 
 def head_method(kind: str) -> str:
-    """Return the draft method of a kind of head: EAGLE-3 heads draft as EAGLE heads do."""
+    """Return the name of the draft method for a kind of head; EAGLE-3 heads use EAGLE's method."""
     return "eagle" if kind == "eagle3" else kind
 
 
 def drafters_list(names: Iterable[str] = tuple(_KNOWN)) -> str:
-    """Return what the methods do, as a list in Markdown."""
+    """Return a Markdown list that describes the draft methods."""
     return "\n".join(["How candidates are drafted:", "", *(f"- {_KNOWN[n].does}" for n in names)])
 
 
@@ -173,7 +173,7 @@ def chosen_drafter(name: str) -> ChosenDrafter:
 
 
 def drafter_names() -> list[str]:
-    """Return the names of the draft methods as a user types them, such as ``early-exit:N``."""
+    """Return the names of the draft methods in the form that a user types, as ``early-exit:N``."""
     return [f"{each.name}:N" if each.takes_number else each.name for each in _METHODS]
 
 

@@ -34,7 +34,7 @@ _THREE_DIGITS = 999.5  # from here on a number would round to four digits
 
 
 class Quantity(Value):
-    """A kind of number: digits after the decimal point, and unit."""
+    """The format of one kind of number: its digits after the decimal point, and its unit."""
 
     digits: int
     unit: str = ""
@@ -129,7 +129,7 @@ def times(value: float) -> str:
 
 
 def counted(count: int, name: str) -> str:
-    """Return a number of things, such as "1 token" or "2,000 tokens"."""
+    """Return a count with its noun, such as "1 token" or "2,000 tokens"."""
     return f"{count:,} {name}{'s' * (count != 1)}"
 
 

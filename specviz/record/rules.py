@@ -34,7 +34,7 @@ class Rule(Value):
 
     @property
     def one_by_one(self) -> bool:
-        """Return whether each candidate is accepted or rejected by itself, so that α is defined."""
+        """Return whether each candidate has a verdict of its own, so that α is defined."""
         return self.deciding != "together"
 
 

@@ -33,10 +33,11 @@ class TextScores(Value):
     ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
     ``first_odds``: odds of a token that begins a round, if a round has several drafts.
     ``sureness``: the draft's probability of the token, taken at temperature 1 if the text's
-    temperature is 0; empty if unknown. Entropies are in nats. ``matches``: the token is the draft's
-    likeliest. ``agrees``: both models have the same likeliest token. A token that top-k or
-    top-p excludes has odds 0. If only part of the distributions is known, overlaps lie within
-    ``overlap_bounds``, and ``overlaps`` and the entropies are empty.
+    temperature is 0; empty if unknown. Entropies are in nats. ``matches``: whether the token is the
+    draft's likeliest token. ``agrees``: whether both models have the same likeliest token. A token
+    that top-k or top-p excludes has odds 0. If only part of the distributions is known,
+    ``overlap_bounds`` has the lower and upper bounds of the overlaps, and ``overlaps`` and the
+    entropies are empty.
     """
 
     odds: tuple[float, ...]
@@ -59,9 +60,9 @@ class TextScores(Value):
         """Return the scores of a text that the target wrote, without impossible tokens.
 
         The scores come from one pass over the whole text. The pass sums in another order than the
-        single steps that wrote the text. In low precision, a token that won a near tie there can
-        therefore have target probability 0 here. Such a token gets the smallest positive
-        probability; its odds become 1 if it is the draft's likeliest token, else 0.
+        single steps that wrote the text. In low precision, a token that won a near tie in a step
+        can therefore have target probability 0 in the pass. Such a token gets the smallest positive
+        probability. Its odds become 1 if it is the draft's likeliest token, else 0.
         """
         if self.impossible_at is None:
             return self

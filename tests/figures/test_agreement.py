@@ -79,7 +79,7 @@ def test_measured_costs_are_compared_with_those_of_the_run() -> None:
     measured, timed = (metrics(each).steps.round_cost for each in (costly, trace))
     assert measured is not None
     assert timed is not None
-    assert f"{measured:.2f} target steps by the measured" in sentence
+    assert f"{measured:.2f} target steps in the measured table" in sentence
     own = replace(trace.step_costs, overhead=0.5)  # seconds; a table does not have them
     assert agreement_of_costs(trace, costly.step_costs, own) == (sentence,)
     assert f"{100 * (measured / timed - 1):+.1f} %" in sentence

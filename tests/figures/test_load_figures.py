@@ -161,4 +161,4 @@ def test_failures_and_totals_that_differ_are_one_line_each() -> None:
     said = load_words(odd, load_figures(odd))
     assert sum("failed" in each and "429" in each for each in said.warnings) == 1
     assert sum("+5" in each for each in said.checks) == 1
-    assert sum("agree with the engine's counters" in each for each in said.checks) == 1
+    assert sum("the engine's counters confirm" in each for each in said.checks) == 1

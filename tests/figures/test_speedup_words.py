@@ -191,7 +191,5 @@ def test_explains_why_it_is_slower(figures: Metrics) -> None:
 
 def test_verdicts_between_lanes_hide_ends_too_far_apart() -> None:
     verdict = verdict_words(3.0, 1e-6, 4e5, "over 2 seeds", "lossless")
-    assert verdict.startswith(
-        "Faster or slower than lossless: too uncertain to say on this machine"
-    )
+    assert verdict.startswith("Unknown whether faster or slower than lossless on this machine")
     assert "0.50 and 3.00" in verdict_words(1.2, 0.5, 3.0, "over 2 seeds", "lossless")

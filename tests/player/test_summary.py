@@ -160,7 +160,7 @@ def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) ->
     figures = with_tau(with_costs(metrics(full_trace()), gamma=gamma, c=c, v=1.25), 4.6)
     made = f"{4.6 / (gamma * c + 1.25):.2f} times"
     sentence = why_sentence(figures)
-    assert sentence.startswith(f"By the step costs, {words}; a round gives 4.60 tokens, ")
+    assert sentence.startswith(f"According to the step costs, {words}; a round gives 4.60 tokens, ")
     assert f"predicts {made}." in sentence
 
 
