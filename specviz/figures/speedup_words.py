@@ -195,15 +195,16 @@ def contradiction_warning(metrics: Metrics) -> str:
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
         return (
-            f"Measured {RATIO.bare(low)} to {RATIO.bare(high)} times, but no more than "
-            f"{times(limit[1])} is possible at these step costs: {again}"
+            f"The measured speedup is {RATIO.bare(low)} to {RATIO.bare(high)} times, but no more "
+            f"than {times(limit[1])} is possible at these step costs: {again}"
         )
     accounted = metrics.accounted_interval
     if accounted is None or not _contradict(accounted, (low, high)):
         return ""
     return (
-        f"The step costs predict {RATIO.bare(accounted[0])} to {RATIO.bare(accounted[1])} times, "
-        f"which contradicts the measured {RATIO.bare(low)} to {RATIO.bare(high)} times: {again}"
+        f"The step costs predict a speedup of {RATIO.bare(accounted[0])} to "
+        f"{RATIO.bare(accounted[1])} times, which contradicts the measured speedup of "
+        f"{RATIO.bare(low)} to {RATIO.bare(high)} times: {again}"
     )
 
 
@@ -228,7 +229,7 @@ def why_sentence(metrics: Metrics) -> str:
     if is_wide(low, high):  # parts of the cost would look more exact than they are
         predicted = metrics.speedup_accounted or 0.0
         span = reported_speedup(predicted, low, high)
-        made = [] if is_too_wide(low, high) else [f"The step costs predict {span}."]
+        made = [] if is_too_wide(low, high) else [f"The step costs predict a speedup of {span}."]
         return " ".join([*made, *_caveat(metrics, predicted)])
     if gamma * c == 0:
         costs = f"no model drafts, and verification takes {STEPS.bare(v)} target steps"
@@ -243,7 +244,7 @@ def why_sentence(metrics: Metrics) -> str:
         costs += f", and the rest of a round {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
-    made = f"which predicts {reported_speedup(predicted, low, high)}"
+    made = f"which predicts a speedup of {reported_speedup(predicted, low, high)}"
     sentence = (
         f"According to the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
     )
@@ -307,7 +308,7 @@ def _shortage(metrics: Metrics) -> str:
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"The time limit allowed only {pairs} timed slices, too few for ± {aim}."
+    return f"The time limit allowed only {pairs} timed slices, too few for an interval of ± {aim}."
 
 
 def _reason(metrics: Metrics) -> str:
@@ -317,7 +318,11 @@ def _reason(metrics: Metrics) -> str:
     if tau >= (metrics.steps.round_cost or 0.0):
         low, _ = metrics.accounted_interval or (metrics.speedup_accounted or 0.0, 0.0)
         gains = low > (metrics.speedup_high or 0.0)
-        return ", although the step costs predict a gain: other work took longer" if gains else ""
+        return (
+            ", although the step costs predict a gain: work outside the step costs took longer"
+            if gains
+            else ""
+        )
     drafting = f"drafting {gamma} tokens costs {STEPS.bare(gamma * c)} target steps"
     verifying = f"verifying {gamma + 1} costs {STEPS.bare(v)}"
     if not gamma * c:

@@ -68,8 +68,8 @@ _METHODS = (
         name="prompt-lookup",
         words="prompt lookup",
         short="lookup",
-        does="prompt lookup, which needs no model: it proposes the tokens that followed the same "
-        "tokens earlier in the text, chat template included",
+        does="prompt lookup, which needs no model: it finds the last tokens again earlier in the "
+        "text, chat template included, and proposes the tokens that followed them there",
     ),
     DraftMethod(
         name="suffix",
@@ -83,7 +83,7 @@ _METHODS = (
         name="early-exit",
         words="early exit",
         short="early exit",
-        does="early exit, early-exit:N, which drafts with the target's first N layers and its "
+        does="early exit (early-exit:N), which drafts with the target's first N layers and its "
         "output head",
         has_steps=True,
         fills_rounds=True,

@@ -93,9 +93,9 @@ def check_forks(forks: Sequence[Fork], *, by_draws: bool) -> None:
         _refuse("The forks of a run are not in the order of its rounds.")
     if any((each.uniform is not None) != by_draws for each in forks):
         _refuse(
-            "A fork has a token, but draws decide in this run."
+            "A fork has a token, but draws decide the verdicts of this run."
             if by_draws
-            else "A fork has a draw, but no draw decides at temperature 0."
+            else "A fork has a draw, but no draw decides a verdict at temperature 0."
         )
 
 

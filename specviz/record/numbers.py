@@ -63,7 +63,10 @@ class Quantity(Value):
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """Return a value and its range; only the value if the range is unknown or rounds to it."""
+        """Return a value and its range.
+
+        The range is left out if it is unknown or if both ends round to the value.
+        """
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):

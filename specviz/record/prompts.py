@@ -2,7 +2,7 @@
 
 Acceptance depends on the kind of prompt, so each shipped prompt has a kind. Lanes are compared on a
 suite: shipped prompts, typed prompts or the user's JSONL file. Each line of a file has one of these
-formats. The names of its fields show which one:
+formats. The field names of the line show which format it has:
 
 * ours: ``prompt``, and optionally ``kind``, which groups the results, and ``before``, the earlier
   messages of the conversation as a list of objects with ``role`` and ``content``. No other fields.

@@ -94,9 +94,9 @@ class CopiedRounds(Value):
 class ScoredText(Value):
     """A text with its scores under one set of sampling parameters.
 
-    ``ends``: the text ends with an end-of-text token, not at a limit. ``own``: the target wrote the
-    text with these parameters; only then do the odds along the text apply to a run. ``scores`` is
-    None if no model drafts; ``copied`` is empty if a model drafts.
+    ``ends``: whether the text ends with an end-of-text token, not at a limit. ``own``: whether the
+    target wrote the text with these parameters. Only then do the odds along the text apply to a
+    run. ``scores`` is None if no model drafts; ``copied`` is empty if a model drafts.
     """
 
     prompt: Prompt

@@ -96,7 +96,7 @@ def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
     short = with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
-    too_few = "too few for ± 5.0 %."
+    too_few = "too few for an interval of ± 5.0 %."
     assert "only 9 timed slices" in said(short)
     assert said(short).endswith(too_few)
     assert said(with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=None)).endswith(too_few)
@@ -159,7 +159,8 @@ def test_warns_if_speedup_and_step_costs_contradict(figures: Metrics) -> None:
 
     assert warning(full, 2.05, 2.0, 2.1) == ""
     assert warning(full, 2.3, 2.2, 2.4).startswith(
-        "Measured 2.20 to 2.40 times, but no more than 2.10 times is possible at these step costs"
+        "The measured speedup is 2.20 to 2.40 times, but no more than 2.10 times is possible at "
+        "these step costs"
     )
     assert warning(full, 2.3, 1.9, 2.8) == ""
     assert "contradicts the measured 0.70 to 0.90 times" in warning(sure, 0.8, 0.7, 0.9)
@@ -182,7 +183,7 @@ def test_explains_why_it_is_slower(figures: Metrics) -> None:
     assert "1.20 target steps, verifying 9 costs 1.40, and a round" in said(dearer)
     copied = with_costs(timed, gamma=8, c=0.0, v=2.3)
     assert "because verifying 9 tokens costs 2.30 target steps and" in said(copied)
-    assert said(with_tau(slow, 3.0)).endswith("other work took longer.")
+    assert said(with_tau(slow, 3.0)).endswith("work outside the step costs took longer.")
     uncosted = with_costs(timed, gamma=8, c=None, v=1.05)
     assert said(uncosted) == f"{start}."
     wide = with_timing(uncosted, 0.7, 0.5, 0.9)
