@@ -232,7 +232,7 @@ _COSTS = (
         note=lambda m: (
             ""
             if m.gamma is None
-            else f"for {m.gamma + 1} tokens, in target steps{give_or_take(m.v_error)}"
+            else f"of {m.gamma + 1} tokens, in target steps{give_or_take(m.v_error)}"
         ),
     ),
 )

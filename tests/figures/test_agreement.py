@@ -59,7 +59,7 @@ def test_a_forecast_that_misses_is_explained_by_the_text() -> None:
     less = replace(trace, forecast=replace(trace.forecast, tau=tau + 1) if trace.forecast else None)
     explained = agreement(metrics(less))
     assert explained is not None
-    assert "accepts less" in explained.words
+    assert "acceptance is lower on this text" in explained.words
 
 
 def test_costs_fitted_to_the_run_are_no_estimate() -> None:

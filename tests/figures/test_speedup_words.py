@@ -163,10 +163,12 @@ def test_warns_if_speedup_and_step_costs_contradict(figures: Metrics) -> None:
         "these step costs"
     )
     assert warning(full, 2.3, 1.9, 2.8) == ""
-    assert "contradicts the measured 0.70 to 0.90 times" in warning(sure, 0.8, 0.7, 0.9)
+    assert "contradicts the measured speedup of 0.70 to 0.90 times" in warning(sure, 0.8, 0.7, 0.9)
     assert warning(sure, 1.2, 1.1, 1.24) == ""  # the intervals overlap
     assert warning(sure, 1.12, 1.08, 1.17) == ""  # hardly apart: a round has overhead
-    assert "contradicts the measured 0.85 to 1.05 times" in warning(sure, 0.95, 0.85, 1.05)
+    assert "contradicts the measured speedup of 0.85 to 1.05 times" in warning(
+        sure, 0.95, 0.85, 1.05
+    )
     assert "1.24 to 1.37 times, which contradicts" in warning(sure, 1.6, 1.55, 1.65)
     assert warning(unsure, 2.3, 2.2, 2.4) == ""
 
