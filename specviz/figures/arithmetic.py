@@ -1,4 +1,4 @@
-"""Arithmetic with values that may be None (unknown): the result is then None, too."""
+"""Arithmetic with values that may be unknown. If any value is None, the result is None."""
 
 from __future__ import annotations
 

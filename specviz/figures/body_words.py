@@ -149,7 +149,7 @@ def shown_bodies_title(stored: str) -> str:
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
-    """Return a sentence on the cost of each body of a pair."""
+    """For each body of a pair, return a sentence on its cost."""
     return tuple(cost_words(body, role) for role, body in pair.bodies.items())
 
 

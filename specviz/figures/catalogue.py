@@ -77,8 +77,8 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="accepted / drafted",
-        remark="Serving engines call this the acceptance rate. It is not α, because it counts "
-        "candidates that were never tested",
+        remark="Serving engines call this rate the acceptance rate. It is not α, because it also "
+        "counts candidates that were never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_drafted),
         note=draft_counts,
     ),
@@ -156,7 +156,7 @@ _SPEEDUPS = (
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
         remark="The textbook formula assumes v = 1. If the measured v is below 1, the observed "
-        "speedup can be higher than this one",
+        "speedup can be higher than the ideal one",
         numbers=lambda m: put_in({"α": m.alpha, "γ": m.gamma, "c": m.c}),
         note=lambda _: "if a verification cost one step",
     ),

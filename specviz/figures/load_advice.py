@@ -69,11 +69,11 @@ def advice(
 
 
 def advice_words(found: Sequence[Advised], mode: LoadMode) -> str:
-    """Return the advice in one sentence, such as "γ 4 up to 6 users, off above."."""
+    """Return the advice in one sentence, such as "γ 4 up to 6 users, off at higher loads."."""
     unit, parts, before = LEVEL_UNITS[mode], list[str](), ""
     for each in found:
         if each.until is None:
-            parts.append(f"{each.label}{' above' if before else ''}")
+            parts.append(f"{each.label}{' at higher loads' if before else ''}")
         else:
             shown = f"{each.until:.2g}" if mode == "open" else f"{_whole(each.until)}"
             if shown == before:

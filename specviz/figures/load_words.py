@@ -163,8 +163,8 @@ def _lane_causes(
         )
         grown = last.round_cost > _GROWN * first.round_cost
         because = (
-            ": the loss is the cost of rounds (verification, drafting, scheduling), which the "
-            "engine does not report separately"
+            ": the speedup falls because rounds cost more (verification, drafting, scheduling; the "
+            "engine does not report these costs separately)"
             if grown and falls and steady
             else ""
         )
@@ -196,7 +196,7 @@ def _state_causes(own: LevelFigures, alone: LevelFigures, at: str) -> Iterator[s
         yield (
             f"At {at}, the median time to first token is {MILLISECONDS.shown(1000 * own.ttft.p50)} "
             f"with speculation and {MILLISECONDS.shown(1000 * alone.ttft.p50)} without: part of "
-            "the loss comes from prefill or waiting."
+            "the lost speedup comes from prefill or waiting."
         )
     if (own.engine.preemptions or 0) > (alone.engine.preemptions or 0):
         yield (

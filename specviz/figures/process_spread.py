@@ -45,7 +45,7 @@ def usual_spread(step: float) -> float:
     """Return the usual standard deviation of a cost's logarithm between processes.
 
     Args:
-        step: Seconds of a plain step.
+        step: Seconds of a plain step (one token of the target alone).
     """
     return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
 

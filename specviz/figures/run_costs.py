@@ -160,7 +160,7 @@ class _Fit:
 
     @property
     def _steps(self) -> tuple[float, ...]:
-        """The seconds of a plain step at each context."""
+        """The seconds of a plain step (one token of the target alone) at each context."""
         if self._table is None:
             return (self._step,)
         return tuple(self._scale * each for each in self._table.target[0])

@@ -262,7 +262,7 @@ def _caveat(metrics: Metrics, predicted: float) -> list[str]:
 
 
 def _imprecision(metrics: Metrics) -> str:
-    """Return why the step costs are imprecise; empty if they are not."""
+    """Return why the step costs are imprecise; empty if they are precise."""
     costs, reasons = metrics.trace.step_costs, []
     if costs is not None and costs.noisy:
         reasons.append("the machine was busy when they were measured")

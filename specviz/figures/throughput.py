@@ -32,7 +32,7 @@ class Outlook(Value):
 
     @property
     def alpha(self) -> float:
-        """The acceptance at gamma 1, where a round gives 1 + alpha tokens."""
+        """The acceptance rate at gamma 1, where a round gives 1 + alpha tokens."""
         return min(1.0, self.taus[0] - 1.0)
 
     def tau(self, gamma: int) -> float | None:

@@ -181,7 +181,8 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
 def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
     """Return the mean odds at each position.
 
-    Discarded candidates also count: their odds hold if the candidates before them are accepted.
+    Discarded candidates also count. Their odds are acceptance probabilities under the condition
+    that the candidates before them are accepted.
     """
     places = (
         [entry.candidates[place].odds for entry in whole if place < entry.num_drafted]
@@ -290,7 +291,7 @@ def _rest_sentence(causes: _Causes) -> str:
     shown = MILLISECONDS_PER_TOKEN.shown(abs(rest))
     if rest < 0:
         return f"The run took {shown} per token less than the step costs predict."
-    return f"Work outside the step costs, such as sampling and bookkeeping: {shown} per token."
+    return f"Work outside the step costs, such as sampling and bookkeeping, took {shown} per token."
 
 
 def _observed_sentence(causes: _Causes) -> str:

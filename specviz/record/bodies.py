@@ -39,7 +39,7 @@ class NamedBody(Value):
 
 
 class ModelShape(Value):
-    """The shape of a Llama-like model, as needed to enlarge it."""
+    """The shape of a Llama-like model, with all that is needed to enlarge the model."""
 
     shape: Shape
     heads: int
@@ -157,7 +157,7 @@ def heads_of(shape: Shape, model: ModelShape) -> int:
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Return the number of parameters of the enlarged model, which has matrices and norms only."""
+    """Return the number of parameters of the enlarged model: of its matrices and its norms."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width

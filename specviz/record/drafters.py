@@ -3,7 +3,7 @@
 Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here,
 and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``; a new kind of head
 needs no case. By default, a pair uses the method for its kind of draft. A custom class is named
-``module:Class``. Only the command line or a file may name one, never a link.
+``module:Class``. Only the command line or a file may name a custom class, never a link.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DraftMethod(Value):
         return self.drafts_with not in ("", MODEL)
 
     def fits(self, draft: str) -> bool:
-        """Return whether the method works with this kind of draft (empty: none)."""
+        """Return whether the method works with this kind of draft, which is empty without one."""
         return self.drafts_with in ("", draft)
 
 
@@ -178,7 +178,7 @@ def drafter_names() -> list[str]:
 
 
 def first_method(draft: str) -> DraftMethod:
-    """Return the default method of a pair with this kind of draft (empty: none)."""
+    """Return the default method of a pair with this kind of draft, which is empty without one."""
     fitting = [each for each in _METHODS if each.drafts_with in ("", draft)]
     return next((each for each in fitting if each.drafts_with), fitting[0])
 

@@ -1,7 +1,7 @@
 """Number formats: one ``Quantity`` for each kind of number, wherever it is shown.
 
 Digits are fixed, so that columns of numbers align. A ratio is "1.43×" in tables and "1.43 times" in
-sentences. Bytes are decimal: a kilobyte has 1000. Unknown values are a dash.
+sentences. Bytes are decimal: a kilobyte has 1000. Unknown values are shown as a dash.
 """
 
 from __future__ import annotations

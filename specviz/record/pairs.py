@@ -86,7 +86,7 @@ def weights_title(target: str, draft: str) -> str:
 
 
 class PairSpec(Value):
-    """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
+    """The pair to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
     An invalid device, dtype, step or thread count raises ConfigError here, before any library is
     loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
@@ -175,7 +175,7 @@ class PairSpec(Value):
 
     @property
     def _folder(self) -> Path:
-        """The folder of an embedded pair; its heads are beside its draft."""
+        """The folder of an embedded pair, which also contains its heads."""
         return pairs_folder() / self.embedded_target
 
     @property

@@ -52,7 +52,7 @@ _RULES = (
         name="block",
         words="block verification",
         does="verifies all candidates of a round jointly; exact, and on average accepts at least "
-        "as many as lossless",
+        "as many candidates as lossless",
         exact=True,
         deciding="together",
     ),

@@ -190,7 +190,7 @@ def _check_combination(config: RunConfig) -> None:
         _refuse(
             "Several drafts and trees need drafter=model, eagle, mtp or medusa, and "
             "draft_until=count.",
-            "Use a draft model or such a head and no draft_until, or draft one chain.",
+            "Use one of these drafters and leave out draft_until, or draft one chain.",
         )
     if until.stopping.name != "count" and not (method.has_steps or method.own):
         _refuse(
@@ -207,7 +207,8 @@ def _check_combination(config: RunConfig) -> None:
     chain_by_odds = config.is_chain and config.judging.deciding == "odds"
     if config.forks and not (chain_by_odds and until.stopping.measured):
         _refuse(
-            "Only a chain verified by acceptance probability, without the oracle, can be forked.",
+            "Only runs with one chain, verified by acceptance probability, can be forked, and only "
+            "without the oracle.",
             "Leave out the fork.",
         )
 

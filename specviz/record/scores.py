@@ -3,8 +3,8 @@
 The odds of a token x are the probability that x was an accepted candidate, given that the target
 wrote the text. In token-by-token verification they are min(1, draft(x) / target(x)), because x is
 an accepted candidate with probability min(draft(x), target(x)) and is emitted with probability
-target(x). Under other rules they differ. The odds hold only for the temperature, top-k and top-p
-that the text was sampled with.
+target(x). Under other rules, the odds are different. The odds hold only for the temperature, top-k
+and top-p that the text was sampled with.
 """
 
 from __future__ import annotations

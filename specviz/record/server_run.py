@@ -1,7 +1,7 @@
 """The record of a serving engine's answer: reported values, and values that follow from them.
 
-An engine reports far less than our own loop. Unreported values are None, never guessed.
-``grounds`` names the evidence by which rounds were counted.
+An engine reports far less than specviz records of its own runs. Unreported values are None, never
+guessed. ``grounds`` names the evidence by which rounds were counted.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def test_a_loss_without_falling_acceptance_is_put_down_to_rounds() -> None:
     sweep = sweep_of()
     said = load_words(sweep, load_figures(sweep))
     assert any(each.startswith("Acceptance does not fall") for each in said.causes)
-    assert any("the loss is the cost of rounds" in each for each in said.causes)
+    assert any("the speedup falls because rounds cost more" in each for each in said.causes)
     costs = {each.level: each.round_cost for each in load_figures(sweep).of_lane(1)}
     assert costs[1] == pytest.approx(TAU / 2, rel=0.1)
 
