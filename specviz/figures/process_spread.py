@@ -77,7 +77,7 @@ def error_of_load(before: float | None, now: float | None) -> float:
         now: The same share during the run.
 
     Returns:
-        The half-width; 0 if a share is unknown.
+        The largest change of the logarithm, up or down; 0 if a share is unknown.
     """
     return 0.0 if before is None or now is None else _NORMAL * _SPREAD_OF_LOAD * abs(now - before)
 

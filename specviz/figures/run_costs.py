@@ -390,7 +390,7 @@ def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:
 
 
 def _line(points: dict[int, float], place: int) -> float:
-    """Return a linear interpolation between points; beyond the last point, its value."""
+    """Interpolate linearly between points; beyond the last point, return its value."""
     if place in points:
         return points[place]
     left = max(each for each in points if each < place)

@@ -38,7 +38,7 @@ class StepTimes(Value):
 
     @property
     def round_cost_error(self) -> float | None:
-        """The half-width of the 95 % interval of ``round_cost`` / ``round_cost``."""
+        """The relative half-width of the 95 % interval of ``round_cost``."""
         if self.gamma is None or self.draft is None or self.verification is None:
             return None
         if self.draft_error is None or self.verification_error is None:
@@ -182,7 +182,10 @@ def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
 
 
 def _target_error(costs: StepCosts, tokens: int) -> float | None:
-    """Return the error of a pass over ``tokens`` tokens, or of the last row beyond the table."""
+    """Return the error of a pass over ``tokens`` tokens; beyond the table, the last row's error.
+
+    The result is None if the errors are unknown.
+    """
     errors = costs.target_errors
     return errors[min(tokens, len(errors)) - 1] if errors else None
 
