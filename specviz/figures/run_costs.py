@@ -224,10 +224,7 @@ class _Fit:
     def _rows_between(
         self, points: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Interpolate between known points.
-
-        Return a row for each number of tokens, the errors, and which rows are interpolated.
-        """
+        """Return a row for each number of tokens, the errors, and which rows are interpolated."""
         tokens = range(min(points), max(points) + 1)
         cells = [_between(points, each) for each in tokens]
         rows = tuple(self._at_contexts(cell.cost) for cell in cells)
@@ -249,10 +246,7 @@ class _Fit:
     def _draft_steps(
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
-        """Return the seconds of first draft steps (fed 1 or 2 tokens), of later ones, and errors.
-
-        The results are the fields ``draft``, ``draft_next`` and ``draft_errors`` of ``StepCosts``.
-        """
+        """Return ``StepCosts.draft``, ``draft_next`` and ``draft_errors``."""
         if self._searches:
             return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}
@@ -298,10 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the time of a first draft step fed two tokens / the time of one fed one token.
-
-        The ratio comes from the table; 1 without a table.
-        """
+        """Return the table's time of a first draft step fed two tokens / of one fed one token."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -353,9 +344,7 @@ def _rising(
 
     At each context, this is the isotonic regression of the logarithms, weighted by precision. The
     first row, the plain step, is not changed, and verifications may cost less than a plain step.
-
-    Returns:
-        The changed rows and their errors, which include how far each row was moved.
+    Return the rows and their errors, which include how far each row was moved.
     """
     weights = [max(_LEAST_ERROR, error) ** -2 for error in errors[1:]]
     moves = [
@@ -401,10 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or interpolate between its two neighbours.
-
-    The error of an interpolated cost includes the difference between the neighbours.
-    """
+    """Return a known cost, or interpolate with an error that covers both neighbours."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)
