@@ -8,7 +8,7 @@ INTERRUPTED = 130
 
 
 def start() -> int:
-    """Run the command line and return its exit code; handle Ctrl-C during the import, too."""
+    """Run the command line and return its exit code. Ctrl-C during the import is handled, too."""
     try:
         from specviz.cli import main
 

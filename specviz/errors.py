@@ -93,7 +93,10 @@ class ServerError(SpecvizError):
 
 
 def shortened(text: str) -> str:
-    """Return a text; if it is long, without its middle, since the end often says what is wrong."""
+    """Return the text, or the beginning and the end of a long text.
+
+    The end of a message often says what is wrong.
+    """
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 

@@ -1,7 +1,7 @@
 """Old import names of modules that have moved, for code outside this project.
 
-``import specviz.record.metrics`` still works and returns ``specviz.figures.metrics`` itself. No
-module of this project uses an old name.
+``import specviz.record.metrics`` still works and loads ``specviz.figures.metrics``. No module of
+this project uses an old name.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Moved(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own spec. The module was already executed under its new name."""
+        """Do not execute the module again: restore the spec that belongs to its new name."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 

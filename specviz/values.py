@@ -20,5 +20,6 @@ class _ValueType(type):
 class Value(metaclass=_ValueType, eq=False):  # else values with eq=False would inherit its __eq__
     """A frozen dataclass with slots, whose fields are given by name.
 
-    ``eq=False`` next to the base class compares by identity, for values that hold tensors.
+    With ``class Name(Value, eq=False)``, values are compared by identity. Classes with tensors need
+    this.
     """

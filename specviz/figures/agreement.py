@@ -1,4 +1,4 @@
-"""Compare the measured speedup of a run with its predictions, and report which ones are off."""
+"""Compare the measured speedup of a run with its predictions, and report wrong predictions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Agreement(Value):
 
 
 def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[str, ...]:
-    """Return a sentence that compares the costs in a table with those timed in a run.
+    """Return a sentence that compares the step costs in a table with the costs timed in a run.
 
     A table does not contain the overhead of a round, so only drafting and verification are
     compared. The result is empty if the costs of a round are unknown.
@@ -45,8 +45,8 @@ def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[
     if measured is None or not timed:
         return ()
     return (
-        f"Drafting and verifying a round costs {STEPS.bare(measured)} target steps by the measured "
-        f"table, and {STEPS.bare(timed)} by the times of this run: a difference of "
+        f"Drafting and verification of a round cost {STEPS.bare(measured)} target steps in the "
+        f"measured table, and {STEPS.bare(timed)} in this run: a difference of "
         f"{PERCENT.signed(measured / timed - 1)}.",
     )
 
@@ -57,7 +57,10 @@ def _model_cost(steps: StepTimes) -> float | None:
 
 
 def agreement(figures: Metrics) -> Agreement | None:
-    """Compare the measured speedup with its predictions; None if either is missing."""
+    """Compare the measured speedup with its predictions.
+
+    Return None without a measured speedup or without any prediction.
+    """
     made, costs = figures.trace.forecast, figures.trace.step_costs
     ends = (made.low, made.high) if made else None
     is_test = costs is not None and not costs.of_this_run
@@ -100,8 +103,8 @@ def _words_on_costs(accounted: Estimate | None, measured: Estimate, source: str)
     if side == 0:
         return "The step costs agree with the measurement."
     return (
-        f"By the step costs, the run should be {'faster' if side > 0 else 'slower'}: steps took "
-        f"{'longer' if side > 0 else 'less time'} in this run than in {source}."
+        f"According to the step costs, the run should be {'faster' if side > 0 else 'slower'}: "
+        f"steps took {'longer' if side > 0 else 'less time'} in this run than in {source}."
     )
 
 
@@ -116,6 +119,7 @@ def _words_on_forecast(figures: Metrics, forecast: Estimate | None, measured: Es
     if more != (side > 0):
         return "The forecast is off, because the step costs have changed."
     return (
-        f"The forecast is off, because this text accepts {'more' if more else 'less'} than the "
-        f"texts of the forecast: τ is {TOKENS.bare(figures.tau)}, not {TOKENS.bare(made.tau)}."
+        f"The forecast is off, because acceptance is {'higher' if more else 'lower'} on this text "
+        f"than on the texts of the forecast: τ is {TOKENS.bare(figures.tau)}, not "
+        f"{TOKENS.bare(made.tau)}."
     )

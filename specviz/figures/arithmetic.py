@@ -1,4 +1,4 @@
-"""Arithmetic with values that may be unknown: the result is None if one of them is."""
+"""Arithmetic with values that may be unknown. If any value is None, the result is None."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def known_ratio(part: float | None, whole: float | None) -> float | None:
-    """Return part / whole; None also if the whole is 0."""
+    """Return part / whole; None if a value is unknown or the whole is 0."""
     return part / whole if part is not None and whole else None
 
 
@@ -20,7 +20,10 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 def log_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
-    """Return value · exp(± error); ``error`` is the half-width of the interval of log(value)."""
+    """Return the ends value · exp(± error) of an interval; None if a value is unknown.
+
+    ``error`` is the half-width of the interval of log(value).
+    """
     if value is None or error is None:
         return None
     return value * math.exp(-error), value * math.exp(error)

@@ -21,12 +21,12 @@ from specviz.values import Value
 
 LOW_SHARE = 0.5  # of the memory bandwidth: below this, the target is slower than it could be
 WEAK_BASELINE = "The speedup is overstated, because the target alone is slower than it could be: "
-EARLY_RUN = "run at the pair's own size: the simulated size was not loaded yet"
+EARLY_RUN = "run at the pair's own size, because the simulated size was not loaded yet"
 WITHOUT_BODY = "without a body"  # stored in the library
-RUN_WITHOUT_BODY_HINT = "Run already works at the pair's own size"
+RUN_WITHOUT_BODY_HINT = "you can already run the pair at its own size"
 _MEANING = (
     "The simulated size sets the cost; the small pair sets the acceptance. A model that was "
-    "really trained at that size usually agrees less with so small a draft."
+    "really trained at that size usually agrees less with such a small draft."
 )
 
 
@@ -48,7 +48,7 @@ def speedup_without_body_of(figures: Metrics) -> SpeedupWithoutBody | None:
 
 
 def cost_words(body: BodyInfo, role: str = "target") -> str:
-    """Return a sentence with a model's own size, its role, and the size that sets its cost."""
+    """Return a sentence with a model's role, its own size, and the simulated size."""
     own, enlarged = COUNT.shown(body.own_parameters), COUNT.shown(body.parameters)
     does = "chooses" if role == "target" else "proposes"
     return (
@@ -60,8 +60,8 @@ def body_title(body: str, parameters: int | None = None) -> str:
     """Return the text that controls show for a body: "off", or its cost such as "cost of 88 M".
 
     Args:
-        parameters: The enlarged model's number of parameters, if known. It is shown in place of
-            the model after which the body is named.
+        parameters: The enlarged model's number of parameters, if known. It is then shown in
+            place of the well-known model that gives the body its name.
     """
     if body == NO_BODY:
         return "off"
@@ -94,10 +94,10 @@ def spec_words(spec: PairSpec) -> str:
 
 
 def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None = None) -> str:
-    """Return sentences on a body: size, step time, and memory if it does not fit.
+    """Return sentences on a body: its size, its step time, and a warning if it does not fit.
 
     Args:
-        measured: Seconds of a step in a run with this body.
+        measured: Seconds of a step, if a run with this body measured them.
     """
     named = NAMED_BODIES.get(body)
     text = f"About as costly as {named.like}: " if named else ""
@@ -110,12 +110,12 @@ def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None
 
 
 def offer_words(*, loading: bool) -> str:
-    """Return the sentence on the default body, which the next run uses."""
-    return f"Run uses this size{', once it is loaded' if loading else ''}."
+    """Return a sentence which says that the next run uses the default body."""
+    return f"The next run uses this size{', once it is loaded' if loading else ''}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:
-    """Return a sentence on these bodies, which do not fit into memory; empty without bodies."""
+    """Return a sentence that lists bodies that do not fit into memory; empty without bodies."""
     if not bodies:
         return ""
     smallest = min((cost for _, cost in bodies), key=lambda each: each.memory_bytes)
@@ -134,7 +134,7 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
 
 
 def bodies_title(pair: PairInfo) -> str:
-    """Return the title of a pair's bodies in the library, such as "target body 122 M"."""
+    """Return the title by which the library stores a pair's bodies: "target body 122 M"."""
     titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
 
@@ -149,7 +149,7 @@ def shown_bodies_title(stored: str) -> str:
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
-    """Return a sentence on the cost of each body of a pair."""
+    """For each body of a pair, return a sentence on its cost."""
     return tuple(cost_words(body, role) for role, body in pair.bodies.items())
 
 
@@ -184,14 +184,14 @@ def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
 
 
 def is_weak_baseline(metrics: Metrics) -> bool:
-    """Return whether the target alone could run faster than it did, in a run with a target body."""
+    """Return whether, in a run with a target body, the target alone was slower than possible."""
     return bool(_weakness(metrics))
 
 
 def _weakness(metrics: Metrics) -> str:
     """Return a reason to think that the target alone could run faster; empty if there is none.
 
-    Empty also without a target body, and if the machine was busy. The cost of a verification is a
+    Without a target body or on a busy machine, the result is empty, too. A cheap verification is a
     reason only if the step costs are precise.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
@@ -202,5 +202,5 @@ def _weakness(metrics: Metrics) -> str:
         return "a verification takes less time than one step"
     share = metrics.bandwidth_share
     if share is not None and share < LOW_SHARE:
-        return f"its steps read at {PERCENT.shown(share)} of the memory bandwidth"
+        return f"its steps reach only {PERCENT.shown(share)} of the memory bandwidth"
     return ""

@@ -3,8 +3,8 @@
 Terminal, pages, replay, tables, charts and docs use the catalogue. To add a figure, add an entry to
 ``CATALOGUE``. Its id is the name of the value in ``Metrics`` and the key in the JSON of a run; its
 ``quantity`` sets the digits. Then add the id where the figure is shown (``cli.figures``,
-``player.summary``, ``comparison.table``, ...) and a row to the table in ``docs/figures.md``, which
-a test compares with this catalogue.
+``player.summary``, ``comparison.table``, ...) and add a row to the table in ``docs/figures.md``. A
+test compares this table with the catalogue.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="accepted / drafted",
-        remark="Serving engines call this the acceptance rate. It is not α, because it counts "
-        "candidates that were never tested",
+        remark="Serving engines call this rate the acceptance rate. It is not α, because it also "
+        "counts candidates that were never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_drafted),
         note=draft_counts,
     ),
@@ -122,8 +122,9 @@ _SPEEDUPS = (
         label="speedup, interval",
         quantity=RATIO,
         formula="95 % confidence interval of the observed speedup",
-        remark="It covers the timing alone, on this text and machine. It is Student's t over "
-        "slices of the text; each slice is timed in the order target alone, run, run, target alone",
+        remark="The interval covers the error of the timing alone, on this text and machine. It is "
+        "Student's t interval over slices of the text; each slice is timed in the order target "
+        "alone, run, run, target alone",
         caveat=timed_pairs,
         note=timed_pairs,
     ),
@@ -133,8 +134,8 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="τ / (γc + v + o)",
-        remark="It is made before the run, from step costs and from τ on other texts of the same "
-        "kind and temperature",
+        remark="The forecast is made before the run, from step costs and from τ on other texts of "
+        "the same kind and temperature",
         numbers=forecast_numbers,
         note=forecast_origin,
     ),
@@ -144,7 +145,7 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="τ / (γc + v + o)",
-        remark="This is the speedup that both models' step costs predict at this run's τ",
+        remark="The step costs of both models predict this speedup at the run's τ",
         numbers=lambda m: put_in({"τ": m.tau, **round_costs(m)}),
         note=accounted_note,
     ),
@@ -154,8 +155,8 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
-        remark="This is the textbook formula, with v = 1. If the measured v is below 1, the "
-        "observed speedup can be higher",
+        remark="The textbook formula assumes v = 1. If the measured v is below 1, the observed "
+        "speedup can be higher than the ideal one",
         numbers=lambda m: put_in({"α": m.alpha, "γ": m.gamma, "c": m.c}),
         note=lambda _: "if a verification cost one step",
     ),
@@ -178,8 +179,8 @@ _SPEEDUPS = (
         label="speedup, limit",
         quantity=RATIO,
         formula="(γ + 1) / (γc + v + o)",
-        remark="This assumes that every candidate is accepted, so no run at these step costs is "
-        "faster",
+        remark="The limit assumes that every candidate is accepted, so no run at these step costs "
+        "is faster",
         numbers=lambda m: put_in(round_costs(m)),
         note=lambda _: "with every candidate accepted",
     ),
@@ -198,8 +199,8 @@ _SPEEDUPS = (
         label="accepted, break-even",
         quantity=PERCENT,
         formula="(γc + v + o − 1) / γ",
-        remark="It is the draft acceptance rate (accepted / drafted, as serving engines count) "
-        "below which the run is slower than the target alone",
+        remark="If the draft acceptance rate (accepted / drafted, as serving engines count) is "
+        "lower, the run is slower than the target alone",
         numbers=lambda m: put_in(round_costs(m)),
         note=rate_beside_break_even,
     ),
@@ -225,7 +226,7 @@ _COSTS = (
         better="lower",
         formula=SYMBOLS["v"].formula,
         remark="Both times come from the step costs. v is below 1 if a pass over several tokens "
-        "uses other, faster kernels than a pass over one token",
+        "uses faster kernels than a pass over one token",
         numbers=lambda m: quotient(m.steps.verification, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: (
@@ -298,7 +299,7 @@ _INTERVALS = (
         label="α, this prompt",
         quantity=PROBABILITY,
         formula="95 % interval of α on this prompt, by a block bootstrap over the rounds",
-        remark="It needs at least ten rounds",
+        remark="The bootstrap needs at least ten rounds",
         note=lambda _: "95 % interval",
     ),
     Figure(
@@ -307,7 +308,7 @@ _INTERVALS = (
         quantity=PROBABILITY,
         formula="95 % range of the observed α from sampling noise alone, given the acceptance "
         "probabilities at the tested positions",
-        remark="It is empty at temperature 0, where verdicts do not depend on draws",
+        remark="The range is empty at temperature 0, where verdicts do not depend on draws",
         note=lambda _: "95 % interval",
     ),
 )

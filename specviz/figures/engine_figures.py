@@ -40,9 +40,9 @@ class EngineFigure(Value):
 
 
 def engine_figures(trace: Trace) -> tuple[EngineFigure, ...]:
-    """Return the figures of all engines.
+    """Return the run's figures as each engine defines them.
 
-    SGLang's figures assume γ candidates per round; without a fixed γ, they are left out.
+    SGLang's figures assume γ candidates per round. Without a fixed γ, they are left out.
     """
     counts = _counts(trace.rounds, trace.config.gamma)
     found = [*_vllm(counts)]
@@ -100,7 +100,7 @@ _DRAFTED = "candidates drafted, tested or not"
 _ACCEPTED = "candidates accepted, without the extra token"
 _RATE = "accepted / drafted"
 _LENGTH = "1 + accepted / rounds with a draft; includes the extra token"
-_POSITIONS = "by position: rounds that accepted a candidate there / rounds with a draft"
+_POSITIONS = "for each position: rounds that accepted its candidate / rounds with a draft"
 
 
 def _vllm(counts: _Counts) -> list[EngineFigure]:
@@ -134,7 +134,7 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
             known_ratio(counts.emitted, counts.rounds),
         ),
         ("spec_num_correct_drafts", _ACCEPTED, counts.accepted),
-        ("spec_num_proposed_drafts", "rounds · γ, regardless of how many were drafted", proposed),
+        ("spec_num_proposed_drafts", "rounds · γ, even if fewer candidates were drafted", proposed),
         ("spec_verify_ct", "rounds, including the last", counts.rounds),
         (
             "spec_correct_drafts_histogram",
@@ -165,7 +165,7 @@ def _llamacpp(counts: _Counts) -> list[EngineFigure]:
 
 
 def _lm_studio(counts: _Counts) -> list[EngineFigure]:
-    """Return LM Studio's figures, without its undocumented rejected and ignored counts."""
+    """Return LM Studio's figures, except its undocumented counts of rejected and ignored tokens."""
     rows = [
         ("stats.total_draft_tokens_count", _DRAFTED, counts.drafted),
         ("stats.accepted_draft_tokens_count", _ACCEPTED, counts.accepted),
@@ -193,7 +193,7 @@ def _counters(prefix: str, counts: _Counts) -> list[_Row]:
         (f"{start}_accepted_tokens_total", _ACCEPTED, counts.accepted),
         (
             f"{start}_accepted_tokens_per_pos_total",
-            "by position: rounds that accepted a candidate there",
+            "for each position: rounds that accepted its candidate",
             counts.by_position,
         ),
     ]

@@ -101,7 +101,7 @@ def expected_rounds(
 
 
 def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Return the rounds of prompt or suffix lookup along a known text, which determines them.
+    """Return the rounds of prompt or suffix lookup along a text. The text determines these rounds.
 
     Args:
         length: Number of tokens in the text.

@@ -61,7 +61,11 @@ class Figure(Value):
         return self.quantity.shown(self.of(figures))
 
     def help(self, figures: Metrics) -> str:
-        """Return the formula with this run's numbers, the symbols' names, remark and caveat."""
+        """Return the help text of the figure for a run.
+
+        It consists of the formula with the run's numbers, the names of the symbols, the remark and
+        the caveat.
+        """
         symbols = names_of_symbols(f"{self.label} {self.formula}")
         formula = f"{self.formula}{self.numbers(figures)}"
         parts = (formula, symbols, self.remark, self.caveat(figures))

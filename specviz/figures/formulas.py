@@ -1,6 +1,7 @@
 """Texts of the catalogue that contain a run's numbers.
 
-They follow a formula, or serve as a caveat or a note. Most are empty if a number was not measured.
+Each text follows a formula, or is a caveat or a note. Most texts are empty if a number was not
+measured.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def source_of_costs(m: Metrics) -> str:
     if costs is None or not costs.runs:
         return "explained by step costs"
     if costs.of_this_run:
-        return "fitted to this run, so not a test"
-    return f"by the costs of {costs.runs} earlier run{'s' * (costs.runs > 1)}"
+        return "step costs fitted to this run, so no independent test"
+    return f"from the step costs of {costs.runs} earlier run{'s' * (costs.runs > 1)}"
 
 
 def accounted_note(m: Metrics) -> str:
@@ -96,17 +97,17 @@ def forecast_numbers(m: Metrics) -> str:
 
 
 def forecast_origin(m: Metrics) -> str:
-    """Return what the forecast is based on, or why there is none."""
+    """Return what the forecast is based on, or why the run has no forecast."""
     made, config = m.trace.forecast, m.trace.config
     if made is not None:
         source = f"before the run, from {made.num_texts} {made.kind} texts"
         return ", ".join([*_forecast_interval(made), source])
     if not config.draft_method.needs_draft:
-        return "only with a draft model"
+        return "needs a draft model"
     if not (config.by_odds and config.fixed_length):
         return "no formula for this method"
     if m.trace.prompt.kind is None:
-        return "only for the preset prompts"
+        return "needs a preset prompt"
     return "step costs or acceptance were unknown"
 
 
@@ -163,7 +164,7 @@ def share_of(made: Pass | None) -> str:
 
 
 def free_numbers(m: Metrics) -> str:
-    """Return v at the free γ and at the next γ, if the table has them."""
+    """Return v at the largest free γ (see `FreeGamma`) and at the next γ, if the table has them."""
     found = m.roofline
     if found is None or found.free is None:
         return ""
@@ -174,13 +175,13 @@ def free_numbers(m: Metrics) -> str:
 
 
 def free_ends(m: Metrics) -> str:
-    """Return the interval of the free γ."""
+    """Return the interval of the largest free γ (see `FreeGamma`); empty if it is unknown."""
     found = m.roofline
     if found is None or found.free is None:
         return ""
     if span := ends_of(found.free):
         return f"{span} by the intervals"
-    return "or more: the table ends there" if found.free.open else ""
+    return "or more: the table ends at this γ" if found.free.open else ""
 
 
 def _amount(seconds: float, unit: str) -> str:

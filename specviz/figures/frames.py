@@ -12,7 +12,7 @@ from specviz.record.trace import Trace
 
 
 def rounds_frame(trace: Trace) -> pd.DataFrame:
-    """Return one row per round; times in seconds."""
+    """Return a table with one row per round. Times are in seconds."""
     rounds = trace.rounds
     tested = [tested_in([entry]) for entry in rounds]
     columns: dict[str, Any] = {
@@ -33,7 +33,7 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
 
 
 def answer_frame(trace: ServerTrace) -> pd.DataFrame:
-    """Return one row per round of a serving engine's answer; unreported values are empty."""
+    """Return a table with one row per round of an engine's answer; unreported values are empty."""
     rounds = trace.rounds
     columns: dict[str, Any] = {
         "round": [entry.index for entry in rounds],

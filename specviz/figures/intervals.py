@@ -1,4 +1,4 @@
-"""Two intervals for alpha; their labels name the source of variation.
+"""Two intervals of alpha. The label of each names the variation that it covers.
 
 Resampling is seeded: the same trace gives the same interval. An interval is None if there are too
 few rounds. The interval of the sampling noise is also None at temperature 0.
@@ -27,7 +27,11 @@ class Interval(Value):
 
 
 class Intervals(Value):
-    """Intervals of alpha: ``coins`` around the expected alpha, ``prompt`` around the observed."""
+    """Two intervals of alpha; None if unknown.
+
+    ``coins``: the sampling noise around the expected alpha. ``prompt``: the bootstrap interval
+    around the observed alpha.
+    """
 
     coins: Interval | None
     prompt: Interval | None

@@ -1,7 +1,8 @@
-"""Which γ to use at which load, from the speedups of all lanes of a sweep.
+"""Advise which γ to use at each load, from the speedups of all lanes of a sweep.
 
-Between measured levels, the interpolation of the break-even decides. A lane is advised only where
-its speedup is above 1; otherwise speculation is off, which is γ 0.
+Between the measured levels, the speedups are interpolated (`load_break_even`). The advice is the
+lane with the highest speedup if this speedup is above 1. Otherwise the advice is to turn
+speculation off (γ 0).
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _POINTS = 400
 
 
 class Advised(Value):
-    """``gamma`` candidates per round up to the level ``until``; None if γ is not known.
+    """The advice for one range of load: ``gamma`` candidates per round; None if γ is unknown.
 
-    ``until`` is None for the last entry, which covers all higher levels that were measured.
-    ``certain``: whether the interval of its speedup excludes 1 at the measured levels inside.
+    The range ends at the level ``until``; None for the last range, which has no upper end.
+    ``certain``: whether, at all measured levels in the range, the interval of the lane's speedup
+    excludes 1. If the advice is "off", this applies to the intervals of all lanes.
     """
 
     lane: int | None  # None: off
@@ -40,11 +42,11 @@ def advice(
     curves: Mapping[int, Curves],
     certain: Mapping[tuple[int, float], bool],
 ) -> tuple[Advised, ...]:
-    """Return the best γ by ranges of load; empty without a speedup at two levels or more.
+    """Return the best γ for each range of load; empty if fewer than two levels have speedups.
 
     Args:
-        curves: By lane.
-        certain: By lane and level, whether the interval of the speedup excludes 1.
+        curves: The log-speedups of each lane.
+        certain: For each lane and level, whether the interval of the speedup excludes 1.
     """
     levels = _common_levels(curves)
     if len(levels) < 2:
@@ -67,11 +69,11 @@ def advice(
 
 
 def advice_words(found: Sequence[Advised], mode: LoadMode) -> str:
-    """Return the advice in one sentence, such as "γ 4 up to 6 users, off above."."""
+    """Return the advice in one sentence, such as "γ 4 up to 6 users, off at higher loads."."""
     unit, parts, before = LEVEL_UNITS[mode], list[str](), ""
     for each in found:
         if each.until is None:
-            parts.append(f"{each.label}{' above' if before else ''}")
+            parts.append(f"{each.label}{' at higher loads' if before else ''}")
         else:
             shown = f"{each.until:.2g}" if mode == "open" else f"{_whole(each.until)}"
             if shown == before:
@@ -87,10 +89,10 @@ def advice_words(found: Sequence[Advised], mode: LoadMode) -> str:
 
 
 def vllm_schedule(found: Sequence[Advised], most: int) -> str | None:
-    """Return the advice as vLLM's setting; None if a γ is not known.
+    """Return the advice as JSON for a setting of vLLM (`VLLM_SETTING`); None if a γ is unknown.
 
     Args:
-        most: The largest batch that the engine accepts, such as its ``--max-num-seqs``.
+        most: The largest number of requests in the schedule.
     """
     rows, begin = list[list[int]](), 1
     for each in found:
@@ -104,7 +106,7 @@ def vllm_schedule(found: Sequence[Advised], most: int) -> str | None:
 
 
 def _whole(level: float) -> int:
-    """Return the largest number of users up to a level, which may be a measured one."""
+    """Return the largest whole number of users that is at most ``level``."""
     return math.floor(level + 1e-9)
 
 

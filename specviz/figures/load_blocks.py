@@ -1,8 +1,8 @@
 """Figures of one block of a load sweep.
 
-Tokens are counted by their arrival inside the window, latencies over the requests that were due
-inside it. Tokens of failed requests do not count. Acceptance comes from the growth of the engine's
-counters alone, because chunks merge under load.
+A token counts if it arrived inside the window of the block. Latencies cover the requests that were
+due inside the window. Tokens of failed requests do not count. Acceptance is computed only from the
+engine's counters, because chunks merge under load.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Totals(Value):
 
 
 class Acceptance(Value):
-    """Acceptance from the growth of counters; None where they are missing."""
+    """Increases of the engine's counters, and acceptance from them; missing counters are None."""
 
     rounds: float | None = None
     drafted: float | None = None
@@ -67,7 +67,7 @@ class Acceptance(Value):
 
 
 class EngineState(Value):
-    """The engine's gauges over a block; None where they are not reported."""
+    """The engine's state during a block, from its gauges; gauges that are not reported are None."""
 
     kv_use: float | None = None  # largest share in use
     running: float | None = None  # most at once
@@ -77,7 +77,10 @@ class EngineState(Value):
 
 
 class BlockFigures(Value):
-    """The figures of a block. ``problem`` says why it counts for no speedup, empty if it does."""
+    """The figures of a block.
+
+    ``problem`` says why no speedup may use the block; empty if the block is usable.
+    """
 
     block: LoadBlock
     tokens_per_second: float
@@ -97,7 +100,7 @@ class BlockFigures(Value):
 
     @property
     def pace(self) -> float:
-        """The speed that a speedup compares: throughput, or in an open loop 1 / latency."""
+        """The speed from which a speedup is computed: throughput; in an open loop, 1 / latency."""
         if self.block.requests and self.block.requests[0].user is not None:
             return self.tokens_per_second
         return 1 / self.seconds_per_token if self.seconds_per_token else 0.0
@@ -168,7 +171,7 @@ def percentiles(values: Iterable[float | None]) -> Percentiles | None:
 
 
 def in_flight(block: LoadBlock) -> tuple[float, int]:
-    """Return the mean and the largest number of requests in flight inside the window."""
+    """Return the mean and the largest number of requests in flight during the block's window."""
     begin, end = block.begin, block.end
     changes = list[tuple[float, int]]()
     for each in block.requests:
@@ -184,7 +187,7 @@ def in_flight(block: LoadBlock) -> tuple[float, int]:
 
 
 def acceptance_of(block: LoadBlock) -> Acceptance:
-    """Return what the counters grew by during the block; empty after a restart."""
+    """Return the increases of the counters during a block; all None if the engine restarted."""
     before, after = block.before, block.after
     if before is None or after is None or block.restarted:
         return Acceptance()
@@ -200,7 +203,7 @@ def acceptance_of(block: LoadBlock) -> Acceptance:
 
 
 def pooled(found: Sequence[Acceptance]) -> Acceptance:
-    """Return the sum; a counter that one of them lacks is left out."""
+    """Return the sum over blocks. A counter that is missing in one block is None in the sum."""
     if not found:
         return Acceptance()
     width = min(len(each.accepted_at) for each in found)
@@ -256,5 +259,5 @@ def _problem(block: LoadBlock, rate: float) -> str:
         first = next(each.failure for each in block.requests if each.failed)
         return f"{failed} of {len(block.requests)} requests failed. {first}"
     if rate == 0:
-        return "No token arrived inside the window."
+        return "No token arrived during the measurement window."
     return ""

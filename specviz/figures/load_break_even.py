@@ -1,12 +1,15 @@
 """The break-even level of load, at which the speedup falls below 1, with its interval.
 
-Between the measured levels, the log-speedup is interpolated over the logarithm of the level by the
-cubic through the four nearest levels. At any level, the interpolated values of the units or starts
-give a mean with Student's interval, widened by the error of the interpolation: the difference to
-the parabolas through three of the four levels. The break-even's interval contains every level at
-which this interval contains a speedup of 1 (Fieller 1954, for any interpolation that is linear in
-the data). Fewer than four levels do not determine the curve between them; the interval then ends
-at measured levels.
+Each A B B A unit, or each fresh start of the engine, gives the log-speedup at every measured level.
+Between these levels, the log-speedup is interpolated over the logarithm of the level, by the cubic
+through the four nearest levels. At any level, the values of all units or starts give a mean with
+Student's interval. The interval is widened by the error of the interpolation: the difference
+between the cubic and the parabolas through three of the four levels.
+
+The interval of the break-even contains every level at which the interval of the speedup contains 1
+(Fieller 1954, for any interpolation that is linear in the data). Fewer than four levels do not
+determine the curve between them. In this case, the interval of the break-even ends at measured
+levels.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _CONFIDENCE = 0.95
 
 
 class Curves(Value):
-    """The log-speedups at ascending levels; one row for each unit or start."""
+    """The log-speedups at ascending levels; one row for each A B B A unit or each start."""
 
     levels: tuple[float, ...]
     rows: tuple[tuple[float, ...], ...]
@@ -38,9 +41,10 @@ class Curves(Value):
 class BreakEven(Value):
     """The break-even level.
 
-    ``where`` is "above" if the speedup stays above 1 up to the highest level, and "below" if it is
-    below 1 at the lowest one; ``value`` is then None. The interval from ``low`` to ``high`` has no
-    end within the measured levels where these are None. Without ``count`` > 1 there is no interval.
+    ``where`` is "above" if the speedup stays above 1 up to the highest level, and "below" if the
+    speedup is below 1 at the lowest level. In both cases, ``value`` is None. ``low`` and ``high``
+    are the ends of the interval. An end is None if the interval extends beyond the measured levels.
+    There is an interval only if ``count``, the number of units or starts, is above 1.
     ``returns``: whether the speedup rises above 1 again at a higher level.
     """
 
@@ -63,7 +67,7 @@ class BreakEven(Value):
 
 
 class Band(Value):
-    """The interpolated speedup with its interval; ``low`` and ``high`` are empty with one row."""
+    """The interpolated speedup with the ends of its interval, empty if there is no interval."""
 
     levels: tuple[float, ...]
     speedup: tuple[float, ...]
@@ -112,7 +116,7 @@ def band(curves: Curves) -> Band:
 
 
 def log_speedup_along(curves: Curves, levels: Sequence[float]) -> list[float]:
-    """Return the mean log-speedup at these levels, which must lie between the measured ones."""
+    """Return the mean log-speedup at these levels, which must be within the measured range."""
     return _along(curves, np.log(np.array(levels)))[0].tolist()
 
 
@@ -124,7 +128,10 @@ def _grid(levels: Sequence[float]) -> NDArray[np.float64]:
 def _along(
     curves: Curves, grid: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the mean and half the interval's width on the grid; None for a single row."""
+    """Return the mean log-speedup and the half-width of its interval at each point of the grid.
+
+    The half-width is None if the curves have only one row.
+    """
     weights = _weights(curves.levels, tuple(grid.tolist()))  # [num_fits, num_points, num_levels]
     values = np.array(curves.rows) @ weights[0].T  # [num_rows, num_points]
     count = len(values)
@@ -139,9 +146,10 @@ def _along(
 
 @lru_cache(maxsize=32)
 def _weights(levels: tuple[float, ...], grid: tuple[float, ...]) -> NDArray[np.float64]:
-    """Return the weights of Lagrange's interpolations.
+    """Return the weights of Lagrange interpolations, `[num_fits, num_points, num_levels]`.
 
-    The first goes through the nearest levels, the others through all of these but one end.
+    The first interpolation uses the four nearest levels. Each of the two others leaves out one end
+    of these four levels. With fewer than four levels, there is only the first interpolation.
     """
     places = np.log(np.array(levels))
     width = min(_NEAREST, len(places))
@@ -162,7 +170,7 @@ def _fill(row: NDArray[np.float64], places: NDArray[np.float64], near: range, at
 
 
 def _crossing(grid: NDArray[np.float64], values: NDArray[np.float64], at: int) -> float:
-    """Return the level at which the values cross 0 between two points of the grid."""
+    """Return the level at which the values cross 0 between the points ``at`` and ``at + 1``."""
     left, right = values[at], values[at + 1]
     return math.exp(grid[at] + (grid[at + 1] - grid[at]) * left / (left - right))
 
@@ -170,7 +178,11 @@ def _crossing(grid: NDArray[np.float64], values: NDArray[np.float64], at: int) -
 def _interval(
     grid: NDArray[np.float64], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the ends of the levels at which a speedup of 1 is not excluded."""
+    """Return the interval of the break-even: the levels where the speedup may be 1.
+
+    The low end is None unless the speedup is certainly above 1 at the lowest measured level. The
+    high end is None unless the speedup is certainly below 1 at the highest measured level.
+    """
     above, below = middle - half, middle + half
     low = high = None
     if above[0] > 0:  # faster at the lowest level
@@ -185,11 +197,11 @@ def _interval(
 def _measured_interval(
     levels: Sequence[float], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the same ends, widened to measured levels."""
+    """Return the ends as in `_interval`, moved outwards to the nearest measured levels."""
     above, below = middle - half > 0, middle + half < 0
     low = high = None
     if above[0]:
-        low = levels[int(np.argmin(above)) - 1]  # -1, the highest, if the speedup is above 1 at all
+        low = levels[int(np.argmin(above)) - 1]  # the highest level if all are above
     if below[-1]:
         high = levels[-int(np.argmin(below[::-1])) % len(levels)]
     return low, high

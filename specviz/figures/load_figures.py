@@ -1,8 +1,9 @@
-"""Figures of a load sweep: each lane at each level, the speedup, and what explains its loss.
+"""Figures of a load sweep: each lane at each level, the speedup, and causes of a lower speedup.
 
-The speedup is the ratio of throughputs, or in an open loop of latencies per token, in the A B B A
-units of a level. With several fresh starts, its interval covers the starts, because whole starts
-differ by more than the units within one; otherwise it covers the units.
+Each A B B A unit of a level gives one speedup: the ratio of throughputs or, in an open loop, of
+latencies per token. If the engine was started several times, the interval covers the differences
+between starts, because starts differ by more than the units within one start. Otherwise the
+interval covers the differences between units.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ Logs = Mapping[PromptRepeat, float]  # by repetition and unit
 class LevelFigures(Value):
     """One lane at one level, over its usable blocks.
 
-    ``round_cost`` is the time of a round divided by that of a step of the target alone under the
-    same load: tokens per round / speedup. It contains drafting, verification and scheduling, which
-    an engine's counters cannot separate.
+    ``round_cost`` is the time of a round divided by the time of a step of the target alone under
+    the same load. It equals tokens per round / speedup. It includes drafting, verification and
+    scheduling, which an engine's counters cannot separate.
     """
 
     lane: int
@@ -63,9 +64,10 @@ class LevelFigures(Value):
 
 
 class LaneFigures(Value):
-    """One lane that speculates, over all levels.
+    """One speculative lane, over all levels.
 
-    ``acceptance_change`` is τ at the highest level divided by τ at the lowest, along a line.
+    ``acceptance_change`` is τ at the highest level divided by τ at the lowest level. Both values
+    come from a line fitted to all levels.
     """
 
     lane: int
@@ -116,12 +118,15 @@ def speculative_lanes(lanes: Sequence[LoadLane]) -> tuple[int, ...]:
 
 
 def log_speedups(sweep: LoadSweep) -> dict[tuple[int, float], Logs]:
-    """Return, by lane and level, the log-ratio of every A B B A unit by repetition and unit."""
+    """Return the log-speedup of every A B B A unit.
+
+    Keys are lane and level; in each value, keys are repetition and unit.
+    """
     return _log_speedups(sweep, [block_figures(each, sweep.settings) for each in sweep.blocks])
 
 
 def curves_of(sweep: LoadSweep) -> dict[int, Curves]:
-    """Return the log-speedups of each speculative lane, for intervals over all levels."""
+    """Return the log-speedups of each speculative lane over all levels."""
     logs = log_speedups(sweep)
     found = {lane: _curves(logs, lane) for lane in speculative_lanes(sweep.lanes)}
     return {lane: each for lane, each in found.items() if each is not None}
@@ -198,7 +203,7 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
 
 
 def ratio_over_units(logs: Logs) -> Ratio | None:
-    """Return the mean ratio of these log-ratios by repetition and unit; None without any."""
+    """Return the mean ratio, with its interval over units or starts; None without log-ratios."""
     found = ratio_of(logs)
     return found and replace(found, over="units" if found.over == "seeds" else "starts")
 
@@ -209,9 +214,9 @@ def _break_even(logs: Mapping[tuple[int, float], Logs], lane: int) -> BreakEven 
 
 
 def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
-    """Return a row for each unit, or for each start if there are several; None without any.
+    """Return the log-speedups of a lane, one row per unit or, with several starts, per start.
 
-    Rows that lack a level are left out.
+    Units that lack a level are left out. The result is None without a complete unit.
     """
     own = {level: each for (place, level), each in sorted(logs.items()) if place == lane}
     if not own:
@@ -233,7 +238,7 @@ def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
 
 
 def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | None:
-    """Return how τ changes from the lowest to the highest level; None without counters."""
+    """Return τ at the highest level / τ at the lowest level; None without counters."""
     by_key: dict[PromptRepeat, dict[float, list[Acceptance]]] = {}
     for each in blocks:
         if each.block.lane == lane and not each.problem:
@@ -248,7 +253,7 @@ def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | Non
 
 
 def _change_along_line(taus: Mapping[float, float]) -> float:
-    """Return the change of log τ over the range of log level, along the least-squares line."""
+    """Fit a line to log τ over log level, and return its change from lowest to highest level."""
     xs, ys = [math.log(each) for each in taus], [math.log(each) for each in taus.values()]
     mean = fmean(xs)
     slope = sum((x - mean) * y for x, y in zip(xs, ys, strict=True))
@@ -271,7 +276,7 @@ def _engine(found: Sequence[EngineState]) -> EngineState:
 
 
 def _totals(found: Sequence[Totals]) -> Totals:
-    """Return the sums; ``counted`` is None if one of the blocks has none."""
+    """Return the sums over blocks; ``counted`` is None if it is unknown for one of them."""
     counted = [each.counted for each in found if each.counted is not None]
     return Totals(
         received=sum(each.received for each in found),

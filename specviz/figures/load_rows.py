@@ -12,7 +12,7 @@ from specviz.record.numbers import MILLISECONDS, RATE, RATIO, TOKENS, UNKNOWN
 
 
 def lane_names(lanes: Sequence[LoadLane]) -> tuple[str, ...]:
-    """Return the lanes' labels, with the address where two labels are equal."""
+    """Return the lanes' labels. Equal labels are followed by the address."""
     labels = [each.label for each in lanes]
     return tuple(
         label if labels.count(label) == 1 else f"{label} at {lane.info.address}"
@@ -21,12 +21,12 @@ def lane_names(lanes: Sequence[LoadLane]) -> tuple[str, ...]:
 
 
 def speed_rows(sweep: LoadSweep, figures: LoadFigures) -> list[dict[str, str]]:
-    """Return throughput and latencies, a row for each level and lane."""
+    """Return a table of throughput and latencies, with a row for each level and lane."""
     return _rows(sweep, figures, _speeds)
 
 
 def count_rows(sweep: LoadSweep, figures: LoadFigures) -> list[dict[str, str]]:
-    """Return acceptance, requests and totals, a row for each level and lane."""
+    """Return a table of acceptance, requests and totals, with a row for each level and lane."""
     return _rows(sweep, figures, _counts)
 
 

@@ -1,4 +1,4 @@
-"""Sentences about a load sweep: the verdict, what explains it, advice, and what disturbed it."""
+"""Sentences about a load sweep: the verdict, its causes, advice, checks and warnings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ _FALLEN = 0.97  # τ along the levels, below which a certain fall is called one
 
 
 class LoadWords(Value):
-    """``verdict``: the speedup and the break-even. ``causes``: why it changes with the load.
+    """Sentences about a load sweep, by kind.
 
-    ``advice``: settings. ``checks``: overlap and totals. ``warnings``: what limits the results.
+    ``verdict``: the speedup and the break-even. ``causes``: why the speedup changes with the load.
+    ``advice``: which settings to use. ``checks``: whether requests overlapped, and whether token
+    counts agree. ``warnings``: what limits the results.
     """
 
     verdict: tuple[str, ...]
@@ -92,7 +94,7 @@ def _covers(speedup: Ratio | None) -> str:
         return ", measured once, so there is no interval"
     if speedup.over == "starts":
         return f"; the intervals cover {speedup.count} starts of the engine"
-    return f"; the intervals cover {speedup.count} × A B B A within one start of the engine"
+    return f"; the intervals cover {speedup.count} A B B A units within one start of the engine"
 
 
 def break_even_words(found: BreakEven, mode: LoadMode) -> str:
@@ -101,10 +103,12 @@ def break_even_words(found: BreakEven, mode: LoadMode) -> str:
     if found.where == "above":
         return f"No break-even up to {level_words(found.highest, mode)}{interval}."
     if found.where == "below":
-        again = ", but it is faster at a higher load" if found.returns else ""
-        return f"Already slower at {level_words(found.lowest, mode)}{again}{interval}."
+        again = ", but faster at a higher load" if found.returns else ""
+        return (
+            f"Speculation is already slower at {level_words(found.lowest, mode)}{again}{interval}."
+        )
     assert found.value is not None
-    again = " It is faster again at a higher load." if found.returns else ""
+    again = " Speculation is faster again at a higher load." if found.returns else ""
     return f"The break-even is at {found.value:.3g} {LEVEL_UNITS[mode]}{interval}.{again}"
 
 
@@ -113,15 +117,15 @@ def _interval_words(found: BreakEven, mode: LoadMode) -> str:
         return ", measured once, so there is no interval"
     low, high, unit = found.low, found.high, LEVEL_UNITS[mode]
     if low is None and high is None:
-        return "; its interval has no end within the measured levels"
+        return "; the interval of the break-even extends beyond the measured levels at both ends"
     if low is not None and high is not None:
         return f" ({low:.3g}–{high:.3g})"
     if low is not None:
         certain = found.where == "above" and low >= found.highest * (1 - 1e-9)
-        return "" if certain else f"; it is above {low:.3g} {unit}"
+        return "" if certain else f"; the interval of the break-even begins at {low:.3g} {unit}"
     assert high is not None
     certain = found.where == "below" and high <= found.lowest * (1 + 1e-9)
-    return "" if certain else f"; it is below {high:.3g} {unit}"
+    return "" if certain else f"; the interval of the break-even ends at {high:.3g} {unit}"
 
 
 # Causes
@@ -155,12 +159,12 @@ def _lane_causes(
     if first.round_cost and last.round_cost and mode == "closed":
         costs = (
             f"A round takes as long as {STEPS.shown(first.round_cost)} steps of the target alone "
-            f"at {low}, and {STEPS.shown(last.round_cost)} at {high}"
+            f"at {low}, and as long as {STEPS.shown(last.round_cost)} steps at {high}"
         )
         grown = last.round_cost > _GROWN * first.round_cost
         because = (
-            ": the loss is the cost of rounds (verification, drafting, scheduling), which the "
-            "engine does not report separately"
+            ": the speedup falls because rounds cost more (verification, drafting, scheduling; the "
+            "engine does not report these costs separately)"
             if grown and falls and steady
             else ""
         )
@@ -177,7 +181,7 @@ def _acceptance_words(
     first: LevelFigures, last: LevelFigures, change: Ratio, low: str, high: str
 ) -> str:
     taus = (
-        f"{TOKENS.shown(first.acceptance.tau)} tokens per round at {low}, "
+        f"{TOKENS.shown(first.acceptance.tau)} tokens per round at {low}, and "
         f"{TOKENS.shown(last.acceptance.tau)} at {high}"
     )
     if _falls(change):
@@ -190,9 +194,9 @@ def _acceptance_words(
 def _state_causes(own: LevelFigures, alone: LevelFigures, at: str) -> Iterator[str]:
     if own.ttft and alone.ttft and own.ttft.p50 > _GROWN * alone.ttft.p50:
         yield (
-            f"At {at}, the first token takes {MILLISECONDS.shown(1000 * own.ttft.p50)} with "
-            f"speculation and {MILLISECONDS.shown(1000 * alone.ttft.p50)} without (medians): part "
-            "of the loss is prefill or waiting."
+            f"At {at}, the median time to first token is {MILLISECONDS.shown(1000 * own.ttft.p50)} "
+            f"with speculation and {MILLISECONDS.shown(1000 * alone.ttft.p50)} without: part of "
+            "the lost speedup comes from prefill or waiting."
         )
     if (own.engine.preemptions or 0) > (alone.engine.preemptions or 0):
         yield (
@@ -221,7 +225,7 @@ def _advice(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         return
     words = advice_words(found, sweep.settings.mode)
     unsure = "" if all(each.certain for each in found) else (
-        " At some of these levels, the interval includes 1."
+        " At some of these levels, the interval of the speedup includes 1."
     )  # fmt: skip
     yield f"{words}{unsure}"
     engine = sweep.lanes[-1].info.engine
@@ -230,9 +234,9 @@ def _advice(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         schedule = vllm_schedule(found, most)
         if schedule is not None:
             yield (
-                f"For vLLM, in --speculative-config: {schedule[1:-1]}. Verify it by a sweep with "
-                f"this setting: {VLLM_SETTING} counts requests in prefill, too, and not every "
-                "model runner applies it."
+                f"This advice as a setting of vLLM's --speculative-config: {schedule[1:-1]}. Run "
+                f"a sweep with this setting to verify the advice. {VLLM_SETTING} also counts "
+                "requests in prefill, and some model runners ignore this setting."
             )
 
 
@@ -246,8 +250,9 @@ def _checks(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         lowest = min(each.mean_in_flight / each.block.level for each in figures.blocks)
         most = max(each.most_in_flight / each.block.level for each in figures.blocks)
         yield (
-            f"Requests overlapped: on average at least {WHOLE_PERCENT.shown(lowest)} of the users "
-            f"had a request in flight, and never more than {WHOLE_PERCENT.shown(most)}."
+            f"Requests overlapped: in every block, {WHOLE_PERCENT.shown(lowest)} or more of the "
+            f"users had a request in flight on average. The maximum at any time was "
+            f"{WHOLE_PERCENT.shown(most)}."
         )
     for place, lane in enumerate(sweep.lanes):
         own = [each.totals for each in figures.blocks if each.block.lane == place]
@@ -256,16 +261,16 @@ def _checks(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
 
 
 def totals_words(found: Sequence[Totals]) -> str:
-    """Return whether the tokens received agree with the engine's counters, in a sentence."""
+    """Return a sentence that compares the tokens received with the engine's counters."""
     known = [each for each in found if each.counted is not None]
     if not known:
-        return "the engine reports no count of tokens to compare with."
+        return "the engine reports no token count, so the tokens received cannot be checked."
     received = sum(each.received for each in known)
     total = sum(each.counted or 0.0 for each in known)
     if all(each.agree for each in known):
-        return f"all {received:,} tokens received agree with the engine's counters."
+        return f"the engine's counters confirm all {received:,} tokens that were received."
     other = total - received
-    why = "other clients, or answers cut off" if other > 0 else "its counters are incomplete"
+    why = "other clients, or answers cut off" if other > 0 else "the counters are incomplete"
     return (
         f"the engine counts {total:,.0f} tokens, but {received:,} were received "
         f"({other:+,.0f}: {why})."
@@ -281,8 +286,8 @@ def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
     busy = max((each.block.client_cores or 0.0 for each in figures.blocks), default=0.0)
     if busy > _BUSY_CLIENT:
         yield (
-            f"This client used up to {busy:.1f} cores, so it may limit the throughput: use fewer "
-            "users, or an engine with larger answers per chunk."
+            f"This client used up to {busy:.1f} cores, so it may limit the throughput. Use fewer "
+            "users, or an engine that sends more tokens per chunk."
         )
     failures = sum(each.failures for each in figures.blocks)
     if failures:
@@ -292,7 +297,7 @@ def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
             for request in each.block.requests
             if request.failed
         )
-        yield f"{counted(failures, 'request')} failed. The first: {first}"
+        yield f"{counted(failures, 'request')} failed. The first failure: {first}"
     for each in figures.blocks:
         if each.problem and not each.failures:
             yield (
@@ -303,17 +308,18 @@ def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
     hits = max((each.engine.prefix_hits or 0.0 for each in figures.blocks), default=0.0)
     if hits > 0.05:
         yield (
-            f"Up to {WHOLE_PERCENT.shown(hits)} of the prompt tokens came from the prefix cache: "
-            "turn it off, because EAGLE heads use less of it than the target alone."
+            f"Up to {WHOLE_PERCENT.shown(hits)} of the prompt tokens came from the prefix cache. "
+            "Turn the prefix cache off, because EAGLE heads use less of it than the target alone."
         )
     unsent = sum(each.block.unsent for each in figures.blocks)
     if unsent:
         yield (
-            f"{counted(unsent, 'request')} could not be sent, because "
-            f"{sweep.settings.most_in_flight} were in flight: the engine is slower than the rate."
+            f"{counted(unsent, 'request')} could not be sent, because the limit of "
+            f"{sweep.settings.most_in_flight} requests in flight was reached. The engine is too "
+            "slow for this rate of requests."
         )
     if any(request.divided for each in sweep.blocks for request in each.requests):
         yield (
-            "The engine reports only the total tokens of an answer, so tokens are divided evenly "
-            "among its chunks."
+            "The engine reports only the number of tokens of a whole answer. These tokens are "
+            "divided evenly among the answer's chunks."
         )

@@ -48,7 +48,7 @@ MEMORY = (
         short="parameters",
         quantity=COUNT,
         formula="parameters of the target at its simulated size",
-        remark="It is empty without a simulated size",
+        remark="The value is empty without a simulated size",
     ),
     Figure(
         id="step_bytes",
@@ -57,7 +57,8 @@ MEMORY = (
         quantity=SIZE,
         formula="bytes that the target reads per step: its weights, and the keys and values of "
         "the context",
-        remark="A step reads one row of an input embedding that is not tied to the output head",
+        remark="A step reads only one row of an input embedding that is not tied to the output "
+        "head",
     ),
     _share(
         "bandwidth_share",

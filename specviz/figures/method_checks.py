@@ -28,9 +28,9 @@ from specviz.values import Value
 
 
 class Count(Value):
-    """An observed and an expected count.
+    """An observed and an expected count, with the variance of the observed one.
 
-    ``z`` is their difference in standard deviations; None if nothing was random.
+    ``z`` is observed - expected in standard deviations; None if nothing was random.
     """
 
     observed: int
@@ -46,9 +46,10 @@ class Count(Value):
 class DraftsPoint(Value):
     """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
-    A place holds the candidates with the same parent; it is rejected if all of them are rejected.
-    ``num_rounds`` leaves out rounds cut by the length or context limit. This causes no bias,
-    because such a cut is known before drafting. Rounds cut by EOS or a stop string count.
+    A *place* is the set of candidates with the same parent. A place is rejected if all its
+    candidates are rejected. ``num_rounds`` leaves out rounds cut by the length or context limit.
+    This causes no bias, because such a cut is known before drafting. Rounds cut by EOS or a stop
+    string are included.
     """
 
     gamma: int  # the depth of a tree
@@ -77,7 +78,7 @@ class DraftsPoint(Value):
 
     @property
     def tau(self) -> float:
-        """Tokens per round, if each round emits its accepted candidates and one extra token."""
+        """Tokens per round, counted as the accepted candidates and one extra token."""
         return 1.0 + self.accepted.observed / self.num_rounds
 
     @property
@@ -94,7 +95,7 @@ class DraftsPoint(Value):
 
 
 class BlockRound(Value):
-    """Accepted candidates of a round: observed, and expected with either kind of verification."""
+    """Accepted candidates of a round: observed, and expected with two kinds of verification."""
 
     accepted: int
     by_block: float  # sum of p_i
@@ -120,10 +121,9 @@ class BlockCheck(Value):
 
     @property
     def z(self) -> float | None:
-        """The z-score of the accepted candidates.
+        """The z-score of the number of accepted candidates; None without variance.
 
-        The standard error comes from the differences accepted - expected of the rounds. None if all
-        differences are 0.
+        The standard error comes from the differences accepted - expected in each round.
         """
         error = math.sqrt(math.fsum((each.accepted - each.by_block) ** 2 for each in self.rounds))
         return (self.accepted - self.by_block) / error if error > 0.0 else None
@@ -132,8 +132,8 @@ class BlockCheck(Value):
 def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
     """Return one point for each γ and number of drafts, then one for each tree.
 
-    The bound of theorem 3 (Yin et al. 2024) does not apply to these runs. It is about whole
-    texts, whereas a round of γ candidates can also end without a rejection.
+    The bound of theorem 3 (Yin et al. 2024) does not apply to these runs. The theorem is about
+    whole texts, whereas a round of γ candidates can end without a rejection.
 
     Raises:
         ConfigError: A run is greedy, not lossless, or has rounds of varying length.
@@ -168,7 +168,7 @@ def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockC
     Candidates after the end-of-text token do not count. Rounds cut by a stop string are left out.
 
     Args:
-        beside: Runs on the same prompts that verified token by token.
+        beside: Runs with token-by-token verification on the same prompts.
 
     Raises:
         ConfigError: One of ``traces`` does not use block verification.

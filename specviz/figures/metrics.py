@@ -1,8 +1,8 @@
 """Compute the figures of a trace; ``catalogue`` defines them.
 
 Counts, alpha and acceptance by position use every round. Tau, tokens, times and the figures
-computed from these leave out the cut rounds. A figure that cannot be computed is None; nothing is
-estimated in its place.
+computed from these leave out the cut rounds. A figure that cannot be computed is None, not an
+estimate.
 """
 
 from __future__ import annotations
@@ -145,14 +145,17 @@ class Metrics(Value):
 
     @property
     def expected_accepted(self) -> float:
-        """The expected accepted candidates: Σ min(draft, target) summed over tested positions."""
+        """The expected number of accepted candidates.
+
+        It is the sum of the acceptance probabilities at the tested positions.
+        """
         return math.fsum(each.expected_acceptance for each in tested_in(self.trace.rounds))
 
     @property
     def seconds(self) -> float | None:
         """The decoding seconds of the run, from its timed slices if there are any.
 
-        None for runs with the oracle: it knows the verdicts in advance, so the times are not real.
+        None for runs with the oracle, which knows the verdicts in advance: the times are not real.
         """
         if not self.trace.config.until.stopping.measured:
             return None
@@ -189,7 +192,7 @@ class Metrics(Value):
 
     @property
     def break_even_alpha(self) -> float | None:
-        """The α at which a round gives as many tokens as it costs target steps.
+        """The α at which the expected tokens of a round equal its cost in target steps.
 
         None if no α is high enough, or if α alone does not determine the tokens of a round.
         """
@@ -202,7 +205,7 @@ class Metrics(Value):
 
     @property
     def break_even_rate(self) -> float | None:
-        """The share of candidates that must be accepted to be as fast as the target alone."""
+        """The share of accepted candidates at which a run is as fast as the target alone."""
         cost = self.steps.round_cost
         return None if cost is None or not self.gamma else max(0.0, cost - 1) / self.gamma
 
@@ -232,7 +235,11 @@ class Metrics(Value):
 
 
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
-    """Return all figures of a run; the intervals of alpha, if wanted, take most of the time."""
+    """Return all figures of a run.
+
+    Args:
+        intervals: Whether to compute the intervals of alpha, which takes most of the time.
+    """
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     accepted, judged = _total(rounds, "num_accepted"), trace.config.has_alpha
@@ -258,7 +265,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
 
 
 def resampled(figures: Metrics) -> Metrics:
-    """Add the intervals of alpha to figures that `metrics` computed without them."""
+    """Return the figures with the intervals of alpha, which `metrics` may leave out."""
     return dataclasses.replace(figures, intervals=_intervals(figures.trace))
 
 
@@ -319,7 +326,7 @@ def _mean_context(whole: Sequence[Round]) -> float:
 
 
 def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
-    """Widen the errors if the load was different in this run than when the costs were measured."""
+    """Return the step times with larger errors if the load has changed since they were measured."""
     costs, timing = trace.step_costs, trace.baseline
     if costs is None or timing is None or timing.conditions is None:
         return steps

@@ -56,7 +56,7 @@ class Ratio(Value):
 
     @property
     def units(self) -> str:
-        """What ``count`` counts. Seeds are called repeats: at temperature 0 they change nothing."""
+        """What ``count`` counts. Seeds are called repeats, because greedy runs do not use seeds."""
         return "repeats" if self.over == "seeds" else self.over
 
     @property
@@ -73,7 +73,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second over the common keys; both hold logarithms."""
+    """Return the mean ratio first / second over the common keys; the values are logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 
@@ -93,7 +93,10 @@ def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
 
 
 def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean over seeds or prompts, with Student's interval; None without values."""
+    """Return the mean of the values with Student's interval over seeds or prompts.
+
+    None without values.
+    """
     adjusted, kinds = _without_kind_effects(values)
     over, units = _units(adjusted)
     if not units:
@@ -108,7 +111,10 @@ def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
 
 
 def _without_kind_effects(values: Values) -> tuple[Values, int]:
-    """Return the values without the effects of the kinds of machine, and the number of kinds."""
+    """Subtract the mean effect of each kind of machine.
+
+    Return the adjusted values and the number of kinds.
+    """
     by_kind: dict[object, list[float]] = {}
     for place, value in values.items():
         by_kind.setdefault(place[2:], []).append(value)

@@ -2,7 +2,7 @@
 
 A cost is a time divided by the time of a plain step (one token of the target alone). On the same
 machine, the costs of a pair differ between processes by more than the timing error within one
-process, because each process has its data elsewhere in memory.
+process, because each process has its data at other memory addresses.
 """
 
 from __future__ import annotations
@@ -45,20 +45,23 @@ def usual_spread(step: float) -> float:
     """Return the usual standard deviation of a cost's logarithm between processes.
 
     Args:
-        step: Seconds of a plain step.
+        step: Seconds of a plain step (one token of the target alone).
     """
     return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
 
 
 def spread_of_drafting(usual: float, cost: float) -> float:
-    """Return ``usual``, raised for a draft phase that costs ``cost`` plain steps."""
+    """Return the standard deviation for a draft phase that costs ``cost`` plain steps.
+
+    It is ``usual`` or, for a phase shorter than one plain step, larger.
+    """
     return usual + _SPREAD_OF_COLD * max(0.0, 1.0 - cost)
 
 
 def error_of_one_process(usual: float) -> float:
     """Return the half-width of the interval of a cost in a new process.
 
-    The cost is known precisely from one other process.
+    The cost was timed precisely in one other process.
     """
     return t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * usual
 
@@ -71,7 +74,10 @@ def error_of_load(before: float | None, now: float | None) -> float:
 
     Args:
         before: The share of the processors that other processes used when costs were measured.
-        now: This share during the run to be explained. The result is 0 if a share is unknown.
+        now: The same share during the run.
+
+    Returns:
+        The largest change of the logarithm, up or down; 0 if a share is unknown.
     """
     return 0.0 if before is None or now is None else _NORMAL * _SPREAD_OF_LOAD * abs(now - before)
 
@@ -81,8 +87,8 @@ def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
 
     Each process changes a cost by a random factor. The variance of this factor is estimated from
     these processes and from the usual deviation, because a few processes alone give a poor
-    estimate. From three processes on, medians are used, so that one disturbed process changes
-    neither the cost nor the variance much.
+    estimate. With three or more processes, medians are used, so that one disturbed process has
+    little effect on the cost and on the variance.
     """
     by_process: dict[str, list[PhaseCost]] = defaultdict(list)
     for process, each in costs:
@@ -105,7 +111,7 @@ def _freedom(count: int) -> float:
 
 
 def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the weighted mean of one or two values, the weighted median of more."""
+    """Return the weighted mean of one or two values, or the weighted median of more values."""
     if len(values) < _ROBUST:
         return math.fsum(w * each for w, each in zip(weights, values, strict=True)) / sum(weights)
     half, passed = sum(weights) / 2, 0.0
@@ -135,8 +141,9 @@ def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
     """Return the variance of costs between processes; 0 for a single process.
 
-    For two processes, it is half the square of their difference. For more, it comes from the median
-    distance to the median. The variance of timing within a process is subtracted.
+    For two processes, the variance is half the square of their difference. For more processes, it
+    comes from the median distance to the median. The variance of timing within a process is
+    subtracted.
     """
     count = len(means)
     if count < 2:

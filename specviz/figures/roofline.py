@@ -1,9 +1,9 @@
 """Compare the time of a run's steps with the time to read their bytes from memory.
 
 A pass reads the weights once, regardless of the number of its tokens. As long as memory bandwidth
-is the limit, a verification therefore takes as long as a step, and γ is called free. If a
-verification takes longer, arithmetic is the limit. All values are for the run's mean context, or
-for the nearest context that the step costs cover.
+is the limit, a verification therefore takes as long as a step. Such a γ is called free, because its
+verification costs nothing extra. If a verification takes longer, arithmetic is the limit. All
+values are for the run's mean context, or for the nearest context that the step costs cover.
 """
 
 from __future__ import annotations
@@ -128,13 +128,13 @@ def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | N
 
 
 def _errors(costs: StepCosts) -> tuple[float | None, ...]:
-    """Return the error of each row of the table; None if it is unknown."""
+    """Return the error of each row of the table; an unknown error is None."""
     rows = len(costs.target)
     return (*costs.target_errors, *(None,) * rows)[:rows]
 
 
 def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma | None:
-    """Return the free γ; None if its interval covers more than half of the table."""
+    """Return the largest free γ; None if its interval covers more than half of the table."""
 
     def free_up_to(sign: int) -> int:
         free = (v * math.exp(sign * (error or 0.0)) <= FREE for v, error in ratios)

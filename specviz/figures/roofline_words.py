@@ -12,12 +12,12 @@ FREE_MARGIN = WHOLE_PERCENT.shown(FREE - 1)
 UNMEASURED = "Memory bandwidth was not measured with these step costs."
 UNCOUNTED = (
     "The bytes of a target pass are unknown: the target is a mixture of experts or quantised, or "
-    "an older version measured the step costs."
+    "the step costs were measured by an older version of specviz."
 )
 
 
 def roofline_words(found: Roofline) -> str:
-    """Return the shares of the bandwidth and the free γ as sentences."""
+    """Return sentences on the shares of the bandwidth and on the largest free γ."""
     return " ".join(
         each for each in (_shares(found), _reason_above(found), free_words(found)) if each
     )
@@ -52,7 +52,7 @@ def free_words(found: Roofline) -> str:
     if not free.gamma:
         v = found.passes[1].seconds / found.target.seconds
         cost = f"a pass over two tokens takes {STEPS.shown(v)} target steps"
-        return f"No γ is free{_interval(free)}: {cost}."
+        return f"Verification is not free at any γ{_interval(free)}: {cost}."
     least = "at least " if free.open else ""
     end = ", where the table ends" if free.open else ""
     return (
@@ -67,7 +67,7 @@ def _interval(free: FreeGamma) -> str:
 
 
 def ends_of(free: FreeGamma | None) -> str:
-    """Return the interval of the free γ; empty if unknown or if both ends are equal."""
+    """Return the interval of the largest free γ as text; empty if unknown or without width."""
     if free is None or free.low is None or free.high is None or free.low == free.high:
         return ""
     return f"{free.low} to {'at least ' if free.high == free.last else ''}{free.high}"

@@ -4,8 +4,9 @@ The target alone needs one step per token, so the speedup is tokens / cost. If t
 measured, the cost is tokens / speedup, divided into phases in proportion to the run's times.
 Otherwise the cost comes from the step costs.
 
-For settings chosen for the next run, the round is predicted: for another γ from the throughput
-forecast, for another simulated size from the expected time of a step.
+The round is also predicted for the settings of the next run. The prediction for another γ comes
+from the throughput forecast. The prediction for another simulated size comes from the expected time
+of a step.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class RoundCost(Value):
 
 
 class SimulatedSteps(Value):
-    """Expected seconds of a step at the chosen simulated sizes; None for an unchanged model."""
+    """Expected seconds of a step at newly chosen simulated sizes; None for an unchanged model."""
 
     target: float | None
     draft: float | None
@@ -90,7 +91,7 @@ def _by_step_costs(figures: Metrics) -> RoundCost | None:
 def predicted_round_cost(
     trace: Trace, curves: ThroughputCurves | None, gamma: int
 ) -> RoundCost | None:
-    """Return the round predicted for another γ from the throughput forecast; None without it."""
+    """Return the round predicted for another γ; None if the throughput forecast lacks this γ."""
     costs = trace.step_costs
     if curves is None or costs is None or gamma not in curves.gammas:
         return None
@@ -108,10 +109,10 @@ def predicted_round_cost(
 
 
 def at_simulated_size(cost: RoundCost, target_step: float, steps: SimulatedSteps) -> RoundCost:
-    """Return the round predicted for other simulated sizes; its tokens stay the same.
+    """Return the round predicted for other simulated sizes; its number of tokens does not change.
 
-    A pass of a large target reads all weights once, for one token or for several. Verification is
-    therefore expected to take one step.
+    A pass of a large target reads all weights once, for one token or for several tokens. Therefore
+    verification is expected to take as long as one step.
 
     Args:
         target_step: Seconds of a target step at the current size.

@@ -1,10 +1,10 @@
 """Step costs from the timed slices of runs.
 
 In a slice, rounds are timed between two passes of the target alone. The cost of a phase is its time
-divided by the time of a plain step in these passes. A run's cost is the mean of the logarithms over
-its slices, trimmed as for the speedup. Costs for another run are combined from several runs
-(``process_spread``). Costs that no run has covered come from a table that was measured directly,
-scaled to agree with the runs.
+divided by the time of a plain step in these passes. The cost in a run comes from the mean of the
+logarithms over its slices, trimmed as for the speedup. Costs for another run are combined from
+several runs (``process_spread``). Costs that no run has covered come from a table that was measured
+directly, scaled to agree with the runs.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 
 
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
-    """Yield the mean seconds of each kind of phase.
+    """Yield each kind of phase in a slice, with its mean seconds.
 
-    Only drafting depends on how many tokens the first draft step is fed.
+    The number of tokens that the first draft step is fed is part of the kind only for drafting.
     """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
@@ -98,7 +98,7 @@ def fitted_costs(
     *,
     searches: bool = False,
 ) -> StepCosts | None:
-    """Return the step costs for another run; None with neither runs nor a table.
+    """Return the step costs for another run; None without runs and without a table.
 
     Args:
         trees: The configuration of the runs if they draft trees or several drafts.
@@ -160,7 +160,7 @@ class _Fit:
 
     @property
     def _steps(self) -> tuple[float, ...]:
-        """The seconds of a plain step at each context."""
+        """The seconds of a plain step (one token of the target alone) at each context."""
         if self._table is None:
             return (self._step,)
         return tuple(self._scale * each for each in self._table.target[0])
@@ -236,7 +236,7 @@ class _Fit:
         return self._table.verify(self._context, tokens) / self._table.target_step(self._context)
 
     def _table_error(self, tokens: int, logs: dict[int, float]) -> float:
-        """Return the error of a row of the table; it grows if the runs disagree with the table."""
+        """Return the error of a row of the table, including its disagreement with the runs."""
         assert self._table is not None
         errors = self._table.target_errors
         own = math.hypot(errors[tokens - 1], errors[0]) if errors else 0.0
@@ -246,7 +246,7 @@ class _Fit:
     def _draft_steps(
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
-        """Return first draft steps (fed 1 or 2 tokens), later draft steps, and the errors."""
+        """Return ``StepCosts.draft``, ``draft_next`` and ``draft_errors``."""
         if self._searches:
             return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}
@@ -273,7 +273,7 @@ class _Fit:
         """Return the costs of a first draft step fed one token and of a later step, in plain steps.
 
         The ratio of the two comes from the table. Without a table, it comes from draft phases of
-        different lengths; if all have the same length, all steps count as equal.
+        different lengths. If all have the same length, all steps are assumed to cost the same.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
@@ -292,7 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's cost of a first step fed two tokens / one token; 1 without a table."""
+        """Return the table's time of a first draft step fed two tokens / of one fed one token."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -340,11 +340,11 @@ class _Fit:
 def _rising(
     rows: tuple[tuple[float, ...], ...], errors: tuple[float, ...]
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Change the rows so that a verification of more tokens never costs less; also return errors.
+    """Change the rows so that a verification of more tokens never costs less.
 
     At each context, this is the isotonic regression of the logarithms, weighted by precision. The
-    first row, the plain step, is not changed, and verifications may cost less than it. The error of
-    a row includes how far the row was moved.
+    first row, the plain step, is not changed, and verifications may cost less than a plain step.
+    Return the rows and their errors, which include how far each row was moved.
     """
     weights = [max(_LEAST_ERROR, error) ** -2 for error in errors[1:]]
     moves = [
@@ -360,7 +360,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return how far isotonic regression moves each value."""
+    """Return the change of each value by isotonic regression."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1
@@ -374,12 +374,12 @@ def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[fl
 
 
 def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:
-    """Return the cost of the rounds with the most candidates, which drafted a whole tree."""
+    """Return the cost of rounds with the most candidates: the rounds that drafted a whole tree."""
     return known[max(known)] if known else None
 
 
 def _line(points: dict[int, float], place: int) -> float:
-    """Interpolate linearly between points; return the last value beyond the last point."""
+    """Interpolate linearly between points; beyond the last point, return its value."""
     if place in points:
         return points[place]
     left = max(each for each in points if each < place)
@@ -390,7 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or interpolate; the error then includes how its neighbours differ."""
+    """Return a known cost, or interpolate with an error that covers both neighbours."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

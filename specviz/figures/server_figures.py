@@ -1,4 +1,4 @@
-"""Compute the figures of a serving engine's answers. What the engine does not report is None."""
+"""Compute the figures of a serving engine's answers. Unreported values are None."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def is_reported(entry: ServerRound) -> bool:
 
 
 def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """Return the chunks that are rounds; none if the engine reports no rounds."""
+    """Return the chunks that are rounds; empty if the engine reports no rounds."""
     return () if trace.grounds == "none" else tuple(filter(is_round, trace.rounds))
 
 
@@ -134,8 +134,8 @@ def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Return the whole rounds of an answer.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens. The totals of an engine count a round that was cut short by its remaining tokens alone,
-    so a last round that was cut would look whole.
+    tokens. Other engines report only totals. These totals may leave out candidates that a cut
+    removed, so a cut last round could look whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(
@@ -203,7 +203,7 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """Return α by position from rounds: accepted at i / accepted at i - 1."""
+    """Return α at each position i of a round: accepted at i / accepted at i - 1."""
     most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
     counts = [sum(each > place for each in accepted) for place in range(most)]
     return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))

@@ -8,7 +8,7 @@ SPECULATES = {True: "speculates", False: "does not speculate", None: "may specul
 
 
 def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return, as names, what an engine reports and what it does not report."""
+    """Return the names of the values that an engine reports, and of the values that it does not."""
     able = info.capabilities
     # If only rounds are listed, they may come from the chunks alone. Whether the engine also
     # reports counts is known only after an answer.
@@ -29,7 +29,7 @@ def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def sent_words(*, characters: int, answers: int, tokens: int, address: str) -> str:
-    """Return what a request sends to an engine: prompt, number of answers, length, address."""
+    """Return text on what a request sends to an engine, such as "1 prompt of 80 characters, …"."""
     wanted = f"an answer of at most {tokens:,} tokens"
     if answers != 1:
         wanted = f"{answers} answers of at most {tokens:,} tokens each"

@@ -26,7 +26,7 @@ _TURNS = 20
 
 
 def smoothed(table: StepCosts) -> StepCosts:
-    """Return the table; if it has few samples, a fitted curve replaces the verifications."""
+    """Return the table. If it has few samples, a fitted curve replaces the verification times."""
     known = [
         tokens for tokens in range(2, len(table.target) + 1) if tokens not in table.interpolated
     ]
@@ -48,8 +48,8 @@ def smoothed(table: StepCosts) -> StepCosts:
 def _fitted(known: NDArray[np.int64], logs: Floats, rows: int) -> tuple[Floats, Floats]:
     """Return log v at 2 to ``rows`` tokens, and the half-widths of its 95 % intervals.
 
-    The slope and all jumps except the first are at least 0: a term that would be negative is left
-    out.
+    The slope and all jumps except the first are at least 0: terms with a negative coefficient are
+    left out.
     """
     terms = list(range(len(_STEPS) + 1))
     design, everywhere = _terms(known), _terms(np.arange(2, rows + 1))
@@ -78,7 +78,7 @@ def _robust_fit(design: Floats, logs: Floats) -> tuple[Floats, float]:
 
 
 def _terms(tokens: NDArray[np.int64]) -> Floats:
-    """Return the terms of the curve, `[num_tokens, num_terms]`: the slope, and a jump per step."""
+    """Return the terms of the curve, `[num_tokens, num_terms]`: the slope and the jumps."""
     steps = [(tokens >= first).astype(np.float64) for first in _STEPS]
     slope = (tokens - 1).astype(np.float64)
     return np.stack([slope, *steps], axis=1)

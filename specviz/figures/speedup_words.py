@@ -3,7 +3,7 @@
 If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
 interval. If the interval includes 1, the speedup is too close to call, and a second sentence
 reports what disturbed the machine, if known. If the interval is too wide, the sentence has no
-numbers: it reports that the timing continues or was too noisy.
+numbers and reports only that the timing continues or was too noisy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
 
 
 def headline(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> tuple[str, str]:
-    """Return the verdict in a few words, and its interval unless the words contain it."""
+    """Return the verdict in a few words, and the interval, empty if the words contain it."""
     speed, low, high = metrics.speedup_observed, metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or speed is None:
         return "Speedup not measured", ""
@@ -79,7 +79,7 @@ def _output_words(trace: Trace) -> str:
 
 
 def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
-    """Return what limited the timing's precision: a disturbance or the time limit; else empty."""
+    """Return which disturbance or time limit made the timing imprecise; empty if none did."""
     low, high = metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or low is None or high is None:
         return ""
@@ -102,7 +102,7 @@ def verdict_words(
     Args:
         where: The text and machine that the interval covers.
         over: The run or model with which the speed is compared.
-        place: The machine, named only if the verdict is open.
+        place: The machine, named only if the interval is open (see `is_open`).
     """
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     if is_open(low, high):
@@ -111,7 +111,7 @@ def verdict_words(
         verdict = (
             f"{ends}: too close to call"
             if shows_ends
-            else f"Faster or slower than {over}: too uncertain to say"
+            else f"Unknown whether faster or slower than {over}"
         )
         return f"{verdict} {place} now ({where})"
     if low >= 1 / _EVEN and high <= _EVEN:
@@ -137,7 +137,7 @@ def is_undecided(metrics: Metrics) -> bool:
 
 
 def is_wide(low: float | None, high: float | None) -> bool:
-    """Return whether an interval is so wide that it is shown instead of the value."""
+    """Return whether an interval is so wide that only its ends are shown, without the value."""
     return low is not None and high is not None and high / low >= WIDE
 
 
@@ -149,7 +149,7 @@ def is_too_wide(low: float | None, high: float | None) -> bool:
 def shown_speedup(
     value: float | None, low: float | None, high: float | None, too_wide: str = TOO_NOISY
 ) -> str:
-    """Return a speedup for a table, with its interval; if that is wide, the interval alone.
+    """Return a speedup for a table, with its interval; if the interval is wide, only the interval.
 
     Args:
         too_wide: Shown instead of an interval that is too wide.
@@ -162,7 +162,7 @@ def shown_speedup(
 
 
 def reported_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for a sentence, with its interval; if that is wide, the interval alone."""
+    """Return a speedup for a sentence, with its interval; only the interval if it is wide."""
     if low is None or high is None:
         return times(value)
     if is_too_wide(low, high):
@@ -195,15 +195,16 @@ def contradiction_warning(metrics: Metrics) -> str:
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
         return (
-            f"Measured {RATIO.bare(low)} to {RATIO.bare(high)} times, but no more than "
-            f"{times(limit[1])} is possible at these step costs: {again}"
+            f"The measured speedup is {RATIO.bare(low)} to {RATIO.bare(high)} times, but no more "
+            f"than {times(limit[1])} is possible at these step costs: {again}"
         )
     accounted = metrics.accounted_interval
     if accounted is None or not _contradict(accounted, (low, high)):
         return ""
     return (
-        f"The step costs predict {RATIO.bare(accounted[0])} to {RATIO.bare(accounted[1])} times, "
-        f"which contradicts the measured {RATIO.bare(low)} to {RATIO.bare(high)} times: {again}"
+        f"The step costs predict a speedup of {RATIO.bare(accounted[0])} to "
+        f"{RATIO.bare(accounted[1])} times, which contradicts the measured speedup of "
+        f"{RATIO.bare(low)} to {RATIO.bare(high)} times: {again}"
     )
 
 
@@ -214,9 +215,9 @@ def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -
 
 
 def why_sentence(metrics: Metrics) -> str:
-    """Return how the step costs explain the speedup, with a caveat if they do not.
+    """Return sentences on the speedup that the step costs predict; empty without step costs.
 
-    Empty if the step costs are unknown.
+    A last sentence says whether the measured speedup is different or the step costs are imprecise.
     """
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
@@ -228,7 +229,7 @@ def why_sentence(metrics: Metrics) -> str:
     if is_wide(low, high):  # parts of the cost would look more exact than they are
         predicted = metrics.speedup_accounted or 0.0
         span = reported_speedup(predicted, low, high)
-        made = [] if is_too_wide(low, high) else [f"The step costs predict {span}."]
+        made = [] if is_too_wide(low, high) else [f"The step costs predict a speedup of {span}."]
         return " ".join([*made, *_caveat(metrics, predicted)])
     if gamma * c == 0:
         costs = f"no model drafts, and verification takes {STEPS.bare(v)} target steps"
@@ -240,11 +241,13 @@ def why_sentence(metrics: Metrics) -> str:
         )
     parts = [gamma * c, v, metrics.steps.overhead_cost]
     if float(STEPS.bare(parts[2])):
-        costs += f", the rest of a round {STEPS.bare(parts[2])}"
+        costs += f", and the rest of a round {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
-    made = f"which predicts {reported_speedup(predicted, low, high)}"
-    sentence = f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
+    made = f"which predicts a speedup of {reported_speedup(predicted, low, high)}"
+    sentence = (
+        f"According to the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
+    )
     return " ".join([sentence, *_caveat(metrics, predicted)])
 
 
@@ -259,7 +262,7 @@ def _caveat(metrics: Metrics, predicted: float) -> list[str]:
 
 
 def _imprecision(metrics: Metrics) -> str:
-    """Return why the step costs are imprecise; empty if they are not."""
+    """Return why the step costs are imprecise; empty if they are precise."""
     costs, reasons = metrics.trace.step_costs, []
     if costs is not None and costs.noisy:
         reasons.append("the machine was busy when they were measured")
@@ -284,7 +287,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:
-    """Return the verdict for an interval that is too wide, without numbers."""
+    """Return a verdict without numbers, for an interval that is too wide to be shown."""
     if so_far:
         return "The target alone is still being timed: too early for a speedup."
     if low <= 1 <= high:
@@ -305,7 +308,7 @@ def _shortage(metrics: Metrics) -> str:
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"The time limit allowed only {pairs} timed slices, too few for ± {aim}."
+    return f"The time limit allowed only {pairs} timed slices, too few for an interval of ± {aim}."
 
 
 def _reason(metrics: Metrics) -> str:
@@ -315,7 +318,11 @@ def _reason(metrics: Metrics) -> str:
     if tau >= (metrics.steps.round_cost or 0.0):
         low, _ = metrics.accounted_interval or (metrics.speedup_accounted or 0.0, 0.0)
         gains = low > (metrics.speedup_high or 0.0)
-        return ", although the step costs predict a gain: other work took longer" if gains else ""
+        return (
+            ", although the step costs predict a gain: work outside the step costs took longer"
+            if gains
+            else ""
+        )
     drafting = f"drafting {gamma} tokens costs {STEPS.bare(gamma * c)} target steps"
     verifying = f"verifying {gamma + 1} costs {STEPS.bare(v)}"
     if not gamma * c:

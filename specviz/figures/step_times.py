@@ -38,7 +38,7 @@ class StepTimes(Value):
 
     @property
     def round_cost_error(self) -> float | None:
-        """The half-width of the 95 % interval of ``round_cost``, relative to it."""
+        """The relative half-width of the 95 % interval of ``round_cost``."""
         if self.gamma is None or self.draft is None or self.verification is None:
             return None
         if self.draft_error is None or self.verification_error is None:
@@ -74,7 +74,7 @@ class StepTimes(Value):
 
 
 def mean_fed_more(rounds: Sequence[Round]) -> float:
-    """Return the mean number of tokens, less one, that a round's first draft step was fed."""
+    """Return the mean number of tokens that the first draft step of a round was fed, minus 1."""
     return fmean(max(0, entry.draft_catch_up - 1) for entry in rounds)
 
 
@@ -84,7 +84,7 @@ def step_times(
     """Return the step times of a round that drafts a single chain.
 
     Args:
-        drafts: Whether a model proposes the gamma candidates; else drafting is free.
+        drafts: Whether a model proposes the gamma candidates. Without a model, drafting is free.
         fed_more: As in `mean_fed_more`.
     """
     draft = 0.0 if not drafts else None
@@ -107,7 +107,7 @@ def step_times(
 def varied_step_times(
     costs: StepCosts, context: float, counts: Sequence[int], *, drafts: bool, fed_more: float = 0.0
 ) -> StepTimes:
-    """Return the mean step times over rounds with these numbers of candidates.
+    """Return the mean step times over rounds with different numbers of candidates.
 
     The cost of a verification is not linear in the number of candidates, so this cost is averaged
     over the rounds. ``gamma`` of the result is the rounded mean of ``counts``.
@@ -172,14 +172,20 @@ def _covers_shape(costs: StepCosts, config: RunConfig) -> bool:
 
 
 def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
-    """Return the larger of the errors of first and later steps; 0 if no model drafts."""
+    """Return the error of the first or the later draft steps, whichever is larger.
+
+    The result is 0 if no model drafts, and None if the errors are unknown.
+    """
     if not drafts:
         return 0.0
     return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
 
 
 def _target_error(costs: StepCosts, tokens: int) -> float | None:
-    """Return the error of a pass over ``tokens`` tokens; beyond the table, that of the last row."""
+    """Return the error of a pass over ``tokens`` tokens; beyond the table, the last row's error.
+
+    The result is None if the errors are unknown.
+    """
     errors = costs.target_errors
     return errors[min(tokens, len(errors)) - 1] if errors else None
 

@@ -43,8 +43,9 @@ class Reach(Value):
 class ReachOverRuns(Value):
     """A `Reach` for each criterion, over several runs.
 
-    ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping after a candidate with draft
-    probability below each of `THRESHOLDS`; ``own``: each criterion that runs used, over its runs.
+    ``counts``: stopping after 1, 2, … candidates. ``unsure``: stopping after a candidate with draft
+    probability below each of `THRESHOLDS`. ``own``: each criterion that was used to stop drafting,
+    over the runs that used it.
     """
 
     oracle: Reach
@@ -118,7 +119,7 @@ def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
     """Return a `Reach` for each criterion, over these runs.
 
     Runs that always draft γ candidates give ``oracle``, ``counts`` and ``unsure``; the other runs
-    give ``own``. None if the former have no whole round.
+    give ``own``. The result is None if no run that always drafts γ candidates has a whole round.
     """
     unstopped = [each for each in traces if each.config.formulas_hold]
     longest = min((each.config.gamma for each in unstopped), default=0)
@@ -162,7 +163,7 @@ def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_Price
 def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
-            "One of the runs does not draft chains whose candidates are judged one by one.",
+            "One of the runs does not draft chains of γ candidates that are judged one by one.",
             remedy="Run with draft_until=count and a large γ.",
         )
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
@@ -174,7 +175,13 @@ def _expect_unstopped(trace: Trace) -> None:
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Return the costs by which the run stopped drafting, or else its step costs at mid-text."""
+    """Return the costs that the run's stopping criterion used.
+
+    If the criterion used no costs, return the run's step costs at the middle of the text.
+
+    Raises:
+        ConfigError: The run has neither.
+    """
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs

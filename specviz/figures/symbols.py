@@ -1,8 +1,8 @@
-"""The symbols of the formulas: the name of each in words, and its meaning in one sentence.
+"""The symbols of the formulas, each with its name in words and its meaning in one sentence.
 
 Pages show the meaning of a symbol in a card; formulas and the help of figures list the names. To
-add a symbol, add an entry to ``SYMBOLS`` and a row to the table in ``docs/figures.md``, which a
-test compares with this table.
+add a symbol, add an entry to ``SYMBOLS`` and a row to the table in ``docs/figures.md``. A test
+compares both.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from specviz.values import Value
 class Symbol(Value):
     """A symbol of the formulas.
 
-    ``formula`` gives the symbol's value for a run; `catalogue` uses it, too. ``chapter`` is the
-    documentation's chapter and heading that explain the symbol.
+    ``formula`` says how the symbol's value is computed from a run; `catalogue` uses it, too.
+    ``chapter`` names the chapter of the documentation, and the heading, that explain the symbol.
     """
 
     sign: str

@@ -43,7 +43,7 @@ class RejectionCheck(Value):
 
 
 class LazierCheck(Value):
-    """Theorem 2, for an unbiased rule that accepts with share * min(1, target/draft)."""
+    """Theorem 2, for an unbiased rule with acceptance probability share * min(1, target/draft)."""
 
     share: float
     bound: float
@@ -118,11 +118,11 @@ def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
 
 
 def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
-    """Check theorem 2 against a rule that accepts with a share of the lossless probability.
+    """Check theorem 2 against a rule with a lower acceptance probability.
 
     An unbiased rule accepts with probability at most min(1, target/draft) (Corollary 1). The lazier
-    rule accepts with ``share`` times that, and its residual keeps the rule unbiased. The expected
-    number of its rejections is computed from the recorded probabilities.
+    rule accepts with ``share`` times this probability, and its residual keeps the rule unbiased.
+    The expected number of its rejections is computed from the recorded probabilities.
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"The share is {share}.", remedy="Give a number from 0 to 1.")
@@ -141,7 +141,7 @@ def pareto(traces: Sequence[Trace]) -> ParetoCheck:
     """Check theorem 5 on over-acceptance runs.
 
     With the leftover residual, reject + bias equals the distance at every position. With other
-    residuals the check shows a gap.
+    residuals, they differ, and the check returns the gap.
     """
     _expect_lossy(traces)
     tested = _expect_tested(traces)
@@ -275,7 +275,7 @@ def _nothing_tested() -> ConfigError:
 def _expect_lossless(traces: Sequence[Trace]) -> None:
     if any(not trace.config.by_odds for trace in traces):
         raise ConfigError(
-            "Theorem 1 needs the lossless rule and one chain; a run has another rule or a tree.",
+            "Theorem 1 needs the lossless rule and one chain. One run has another rule or a tree.",
             remedy="Choose the lossless rule and one chain.",
         )
     if any(trace.config.greedy for trace in traces):

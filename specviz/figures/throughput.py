@@ -1,9 +1,9 @@
 """Tokens per second as a function of γ, from step costs and the acceptance on other texts.
 
-The *ideal* curve is the textbook's: candidates are accepted independently with the same
+The *ideal* curve follows the textbook formula: candidates are accepted independently with the same
 probability, and a verification costs one target step. The *forecast* uses the measured cost of a
-verification, and the acceptance along other texts if it was measured. Otherwise the forecast
-assumes independent acceptance with a given probability and is an extrapolation.
+verification and, if it was measured, the acceptance along other texts. Without measured acceptance,
+the forecast is an extrapolation: it assumes independent acceptance with a given probability.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Outlook(Value):
 
     @property
     def alpha(self) -> float:
-        """The acceptance at gamma 1, where a round gives 1 + alpha tokens."""
+        """The acceptance rate at gamma 1, where a round gives 1 + alpha tokens."""
         return min(1.0, self.taus[0] - 1.0)
 
     def tau(self, gamma: int) -> float | None:
@@ -52,7 +52,7 @@ class ThroughputCurves(Value):
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """Return the forecast from ``speedups`` (at γ = 1, 2, ...) and the ideal from ``alpha``."""
+    """Return the forecast curve from ``speedups`` (at γ = 1, 2, ...), the ideal from ``alpha``."""
     gammas = tuple(range(1, len(speedups) + 1))
     step = costs.target_step(context)
     return ThroughputCurves(

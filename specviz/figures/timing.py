@@ -11,9 +11,10 @@ interval happens to be narrow, the interval would contain the true value too rar
 neighbouring slices are pooled into batches until batches no longer correlate with their neighbours.
 Eight such batches determine how many slices the precision ``AIM`` needs.
 
-The interval is the widest of several: from the spread in the pilot, and from all slices, single or
-pooled by two, four and so on. The machine may have been quiet during the pilot, and slow
-disturbances show only in large batches.
+The interval is the widest of several intervals. One comes from the spread in the pilot; the others
+come from all slices, single or pooled in batches of two, four and so on. The pilot alone is not
+enough, because the machine may have been quiet during it. Slow disturbances show only in large
+batches.
 """
 
 from __future__ import annotations
@@ -81,11 +82,11 @@ def timing_of(baseline: Baseline | None, rounds: Sequence[Round]) -> Timing | No
 def seconds_by_round(
     baseline: Baseline | None, rounds: Sequence[Round]
 ) -> tuple[list[float], list[float]] | None:
-    """Return the target's seconds per token and the round's seconds, for every round.
+    """Return, for every round, the target's seconds per token and the seconds of the round.
 
-    Both come from the round's slices, and are scaled so that their sums over the run give the
-    speedup. A round that was not timed, such as a cut round, gets the median of the timed rounds.
-    None without a timed slice.
+    Both come from the slices that contain the round. They are scaled so that the total times over
+    the run give the speedup. A round that was not timed, such as a cut round, gets the median of
+    the timed rounds. The result is None without a timed slice.
     """
     timing = timing_of(baseline, rounds)
     if baseline is None or timing is None:
@@ -159,13 +160,13 @@ def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
 
 
 def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
-    """Return the half-width of the mean's interval, at least as wide as the plan requires."""
+    """Return the half-width of the mean's interval, at least the one that the pilot predicts."""
     found = _error(ratios)
     return found if plan is None else max(found, plan.error / math.sqrt(len(ratios)))
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Return the half-width of the trimmed mean's interval: the largest over all batch sizes."""
+    """Return the largest half-width of the trimmed mean's interval over all sizes of batches."""
     count, cut = len(ratios), _num_trimmed(len(ratios))
     winsorized = _winsorized(ratios)
     found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2
@@ -202,7 +203,7 @@ def _means(ratios: Sequence[float], size: int) -> list[float]:
 
 
 def _num_trimmed(count: int) -> int:
-    """Return how many values are trimmed at either end."""
+    """Return the number of values that the trimmed mean leaves out at each end."""
     return count // _TRIMMED
 
 
@@ -218,7 +219,7 @@ def _winsorized(values: Sequence[float]) -> list[float]:
 
 
 def _correlation(values: Sequence[float]) -> float:
-    """Return the lag-1 correlation."""
+    """Return the correlation of each value with the next one (lag 1)."""
     middle = fmean(values)
     centred = [each - middle for each in values]
     square = math.fsum(each * each for each in centred)

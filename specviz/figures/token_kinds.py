@@ -1,8 +1,8 @@
 """The kind of each token, and the acceptance probability by kind.
 
-Arguments named ``texts`` hold what each token adds to the text (`token_text.added_texts`). The
+Arguments named ``texts`` contain the text that each token adds (`token_text.added_texts`). The
 first visible character of a token decides its kind. A letter is a word start at the beginning of
-the text and after a space or line end, which may be part of the same token. Scripts without blanks
+the text and after a space or line end, which may be part of the same token. Scripts without spaces
 between words therefore have hardly any word starts. Symbols and emoji count as punctuation.
 """
 

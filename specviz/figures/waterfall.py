@@ -123,7 +123,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 
 class _Causes(Value):
-    """Values that give the levels. Tokens are per round, costs in target steps."""
+    """The values from which levels are computed. Tokens are per round, costs in target steps."""
 
     gamma: int
     greedy: bool
@@ -145,7 +145,7 @@ class _Causes(Value):
 
     @property
     def independent(self) -> float:
-        """Tokens per round if positions were independent."""
+        """The expected tokens per round if the verdicts at all positions were independent."""
         return _tokens(self.by_position)
 
 
@@ -181,7 +181,8 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
 def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
     """Return the mean odds at each position.
 
-    Discarded candidates also count: their odds hold if the candidates before them are accepted.
+    Discarded candidates also count. Their odds are acceptance probabilities under the condition
+    that the candidates before them are accepted.
     """
     places = (
         [entry.candidates[place].odds for entry in whole if place < entry.num_drafted]
@@ -200,7 +201,7 @@ def _tokens(probs: Sequence[float]) -> float:
 
 
 def _later_draft_step(costs: StepCosts, context: float) -> float:
-    """Return the seconds of a later draft step, or of a first step if the table has only that."""
+    """Return the seconds of a later draft step; without later steps, of a first draft step."""
     return replace(costs, draft=(costs.draft_next or costs.draft[0],)).draft_step(context)
 
 
@@ -250,7 +251,7 @@ def _position_sentence(causes: _Causes) -> str:
     if len(odds) > 1:
         listed += f" to {odds[-1]} at position {len(odds)}"
     return (
-        f"With the measured acceptance probabilities, {listed}, a round gives "
+        f"With the measured acceptance probabilities ({listed}), a round gives "
         f"{TOKENS.shown(causes.independent)} tokens if positions are independent."
     )
 
@@ -261,15 +262,15 @@ def _clustering_sentence(causes: _Causes) -> str:
     if causes.greedy and _signed(noise) == _signed(0.0):
         noise_part = "sampling noise by 0.00, as temperature 0 has no draws"
     return (
-        f"Clustering of acceptances changes this number by {_signed(clustering)} tokens, and "
-        f"{noise_part}: a round gave {TOKENS.shown(causes.tau)}."
+        f"Clustering of acceptances changes the tokens per round by {_signed(clustering)}, and "
+        f"{noise_part}: a round gave {TOKENS.shown(causes.tau)} tokens."
     )
 
 
 def _verification_sentence(causes: _Causes) -> str:
     return (
         f"Verifying {causes.gamma + 1} tokens takes {STEPS.shown(causes.v)} target steps; the "
-        "textbook assumes one."
+        "textbook formula assumes one step."
     )
 
 
@@ -279,8 +280,8 @@ def _first_step_sentence(causes: _Causes) -> str:
         fed = f"it is fed {TOKENS.shown(1 + causes.fed_more)} tokens on average"
     return (
         f"The first draft step of a round takes {COST.shown(causes.first)} target steps, a later "
-        f"one {COST.shown(causes.later)}: the first follows a target pass, which "
-        f"fills the caches, and {fed}."
+        f"draft step {COST.shown(causes.later)}: the first one follows a target pass, which "
+        f"leaves other data in the processor's caches, and {fed}."
     )
 
 
@@ -290,7 +291,7 @@ def _rest_sentence(causes: _Causes) -> str:
     shown = MILLISECONDS_PER_TOKEN.shown(abs(rest))
     if rest < 0:
         return f"The run took {shown} per token less than the step costs predict."
-    return f"Work outside the step costs, such as sampling and bookkeeping: {shown} per token."
+    return f"Work outside the step costs, such as sampling and bookkeeping, took {shown} per token."
 
 
 def _observed_sentence(causes: _Causes) -> str:

@@ -39,7 +39,7 @@ class NamedBody(Value):
 
 
 class ModelShape(Value):
-    """The shape of a Llama-like model, as needed to enlarge it."""
+    """The shape of a Llama-like model, with all that is needed to enlarge the model."""
 
     shape: Shape
     heads: int
@@ -48,7 +48,7 @@ class ModelShape(Value):
     vocabulary: int  # rows of the embedding
     tied: bool  # embedding and output share one matrix
     quantised: tuple[float | None, float | None] = (None, None)
-    """Bytes per weight at its own size and with a body; None where they are not quantised."""
+    """Bytes per weight at the model's own size and with a body; None without quantisation."""
 
     def bytes_per_weight(self, body: str) -> float | None:
         """Return the bytes of a quantised weight; None if weights are not quantised."""
@@ -157,7 +157,7 @@ def heads_of(shape: Shape, model: ModelShape) -> int:
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Return the number of parameters of the enlarged model, which has matrices and norms only."""
+    """Return the number of parameters of the enlarged model: of its matrices and its norms."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width

@@ -1,4 +1,4 @@
-"""The expected cost of a body (a simulated size) on this machine, and a page's default body.
+"""The expected cost of a body (a simulated size) on this machine, and the default body of pages.
 
 A step of one token reads all weights once, so the step's time follows from the memory bandwidth of
 this machine. Pages show the expected time until the body is built and its step is measured.

@@ -38,7 +38,7 @@ class Break(Value):
 
     @property
     def costs(self) -> str:
-        """What the mistake affects, as text."""
+        """Text on what the mistake affects, such as the output or the acceptance."""
         return _COSTS[self.symptom]
 
 
@@ -58,7 +58,7 @@ _ALL = (
         does="After a rejection, the target's cache keeps the rejected candidates.",
         symptom="both",
         why="From then on the target reads tokens that are not in the text. Its distributions are "
-        "those of another text, and the draft, which reads the right text, agrees less.",
+        "those of another text, and the draft, which reads the right text, agrees less with them.",
         distance=0.48,
     ),
     Break(
@@ -95,9 +95,9 @@ _ALL = (
         does="The uniform that drew a candidate also decides its verdict.",
         symptom="distribution",
         why="With inverse sampling, low token ids come from small uniforms and high ids from "
-        "large ones. A small uniform accepts, a large one rejects, so low token ids become too "
-        "frequent. Acceptance hardly changes, so it does not reveal the mistake. At temperature 0 "
-        "uniforms have no effect.",
+        "large ones. A small uniform also accepts the candidate and a large one rejects it, so low "
+        "token ids become too frequent. Acceptance hardly changes, so it does not reveal the "
+        "mistake. At temperature 0 uniforms have no effect.",
         distance=0.108,
     ),
     Break(

@@ -12,7 +12,7 @@ Role = Literal["system", "user", "assistant"]
 
 
 class Message(Value):
-    """A message of a conversation; an empty assistant message is the one to generate."""
+    """A message of a conversation; an empty assistant message is yet to be generated."""
 
     role: Role
     content: str

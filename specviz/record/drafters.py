@@ -3,7 +3,7 @@
 Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here,
 and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``; a new kind of head
 needs no case. By default, a pair uses the method for its kind of draft. A custom class is named
-``module:Class``. Only the command line or a file may name one, never a link.
+``module:Class``. Only the command line or a file may name a custom class, never a link.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DraftMethod(Value):
         return self.drafts_with not in ("", MODEL)
 
     def fits(self, draft: str) -> bool:
-        """Return whether the method works with this kind of draft (empty: none)."""
+        """Return whether the method works with this kind of draft, which is empty without one."""
         return self.drafts_with in ("", draft)
 
 
@@ -68,8 +68,8 @@ _METHODS = (
         name="prompt-lookup",
         words="prompt lookup",
         short="lookup",
-        does="prompt lookup, which needs no model: it proposes the tokens that followed the same "
-        "tokens earlier in the text, chat template included",
+        does="prompt lookup, which needs no model: it finds the last tokens again earlier in the "
+        "text, chat template included, and proposes the tokens that followed them there",
     ),
     DraftMethod(
         name="suffix",
@@ -83,7 +83,7 @@ _METHODS = (
         name="early-exit",
         words="early exit",
         short="early exit",
-        does="early exit, early-exit:N, which drafts with the target's first N layers and its "
+        does="early exit (early-exit:N), which drafts with the target's first N layers and its "
         "output head",
         has_steps=True,
         fills_rounds=True,
@@ -122,20 +122,20 @@ DRAFTER_KEYS = {
     kind: "drafter" if kind == MODEL else f"drafter_{kind or 'alone'}"
     for kind in dict.fromkeys(method.drafts_with for method in _METHODS)
 }
-"""The drafter's parameter in a link, by kind of draft.
+"""For each kind of draft, the parameter of a link that names the drafter.
 
-Each kind has its own parameter, so that it keeps its own default and choice.
+Each kind has its own parameter, so that each kind has its own default and remembers its own choice.
 """
 DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _KNOWN.values())
 
 
 def head_method(kind: str) -> str:
-    """Return the draft method of a kind of head: EAGLE-3 heads draft as EAGLE heads do."""
+    """Return the name of the draft method for a kind of head; EAGLE-3 heads use EAGLE's method."""
     return "eagle" if kind == "eagle3" else kind
 
 
 def drafters_list(names: Iterable[str] = tuple(_KNOWN)) -> str:
-    """Return what the methods do, as a list in Markdown."""
+    """Return a Markdown list that describes the draft methods."""
     return "\n".join(["How candidates are drafted:", "", *(f"- {_KNOWN[n].does}" for n in names)])
 
 
@@ -173,12 +173,12 @@ def chosen_drafter(name: str) -> ChosenDrafter:
 
 
 def drafter_names() -> list[str]:
-    """Return the names of the draft methods as a user types them, such as ``early-exit:N``."""
+    """Return the names of the draft methods in the form that a user types, as ``early-exit:N``."""
     return [f"{each.name}:N" if each.takes_number else each.name for each in _METHODS]
 
 
 def first_method(draft: str) -> DraftMethod:
-    """Return the default method of a pair with this kind of draft (empty: none)."""
+    """Return the default method of a pair with this kind of draft, which is empty without one."""
     fitting = [each for each in _METHODS if each.drafts_with in ("", draft)]
     return next((each for each in fitting if each.drafts_with), fitting[0])
 

@@ -1,7 +1,8 @@
 """Forks: runs that continue another run after one of its verdicts was overruled.
 
-As text a fork is ``ROUND:PLACE:TOKEN=DRAW`` or, at temperature 0, ``ROUND:PLACE:TOKEN>INSTEAD``;
-several are joined by ``+``. In text, rounds and places count from 1, as on the pages.
+A fork is written as ``ROUND:PLACE:TOKEN=DRAW`` or, at temperature 0, as
+``ROUND:PLACE:TOKEN>INSTEAD``. Several forks are joined by ``+``. In text, rounds and places count
+from 1, as on the pages.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)
 class Fork(Value):
     """An overruled verdict on the candidate at a place of a round.
 
-    ``uniform`` is the draw that decides the new verdict, in place of the draw from the seed. At
-    temperature 0 under the lossless rule nothing is drawn; there, ``instead`` is the token that
-    counts as the target's likeliest one.
+    ``uniform`` is the draw that decides the new verdict; it replaces the draw from the seed. At
+    temperature 0 under the lossless rule, nothing is drawn. In this case, ``instead`` is the token
+    that replaces the target's likeliest token.
     """
 
     round: int
@@ -92,9 +93,9 @@ def check_forks(forks: Sequence[Fork], *, by_draws: bool) -> None:
         _refuse("The forks of a run are not in the order of its rounds.")
     if any((each.uniform is not None) != by_draws for each in forks):
         _refuse(
-            "A fork has a token, but draws decide in this run."
+            "A fork has a token, but draws decide the verdicts of this run."
             if by_draws
-            else "A fork has a draw, but no draw decides at temperature 0."
+            else "A fork has a draw, but no draw decides a verdict at temperature 0."
         )
 
 

@@ -8,7 +8,7 @@ from specviz.values import Value
 class HeadInfo(Value):
     """The hidden states that a drafting head reads, and the tokens that it can propose.
 
-    ``places``: which hidden states of the target: i is the input of layer i, -1 the final state.
+    ``places`` lists the target's hidden states: i is the input of layer i, -1 the final state.
     """
 
     places: tuple[int, ...]

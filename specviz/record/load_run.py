@@ -1,8 +1,8 @@
 """The record of a load sweep: engines with many requests in flight, block by block.
 
 A block loads one lane at one level: a number of users (closed loop) or requests per second (open
-loop). All times are seconds from the block's begin. Only the engine's own counters say how many
-candidates were accepted: under load, chunks merge and are not rounds.
+loop). All times are seconds since the block began. Only the engine's own counters say how many
+candidates were accepted, because chunks merge under load and then are not rounds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LEVEL_UNITS: dict[LoadMode, str] = {"closed": "users", "open": "requests/s"}
 
 
 class LoadLane(Value):
-    """An engine as it is loaded, with speculation or the target alone.
+    """One lane of a load sweep: an engine with speculation, or with the target alone.
 
-    ``gamma``: candidates per round, as given to the restart command or else as reported.
-    ``switched_off``: whether each request turns speculation off. ``baseline``: whether the
-    baseline's key is sent.
+    ``gamma``: candidates per round, as given to the restart command or, without one, as reported
+    by the engine. ``switched_off``: whether each request turns speculation off. ``baseline``:
+    whether requests are sent with the API key of the baseline.
     """
 
     kind: LaneKind
@@ -43,8 +43,9 @@ class LoadSettings(Value):
     """The settings of every block of a sweep.
 
     ``levels``: users, or requests per second. ``ramp``: seconds of load before and after the
-    window, which no figure counts. ``most_in_flight``: the limit of an open loop. ``numbered``:
-    whether prompts get a number if an engine cannot exclude its prefix cache per request.
+    window, which no figure includes. ``most_in_flight``: the maximum number of requests in flight
+    in an open loop. ``numbered``: whether a number that is new in each block is put before the
+    prompts, if an engine cannot turn its prefix cache off for a request.
     """
 
     mode: LoadMode = "closed"
@@ -70,9 +71,10 @@ class LoadSettings(Value):
 class LoadRequest(Value):
     """One request of a block.
 
-    ``scheduled`` is when it was due: in an open loop, latencies are counted from there. Chunk i
-    arrived at ``arrivals[i]`` with ``chunk_tokens[i]`` tokens. If the engine reports only their
-    total, it is divided among the chunks (``divided``). ``failure`` is one line, empty without one.
+    ``scheduled`` is the time at which the request was due. In an open loop, latencies begin at this
+    time. Chunk i arrived at ``arrivals[i]`` with ``chunk_tokens[i]`` tokens. ``divided``: whether
+    the engine reports only the total number of tokens, which is divided among the chunks.
+    ``failure`` is one line of text, empty if the request succeeded.
     """
 
     number: int
@@ -91,7 +93,7 @@ class LoadRequest(Value):
 
     @property
     def first(self) -> float | None:
-        """The arrival of the first chunk."""
+        """The time at which the first chunk arrived; None without chunks."""
         return self.arrivals[0] if self.arrivals else None
 
     @property
@@ -104,7 +106,7 @@ class LoadRequest(Value):
 
 
 class EngineGauges(Value):
-    """What an engine reports of its state at one moment; None if it is not reported.
+    """Values that an engine reports about its state at one moment; unreported values are None.
 
     ``preemptions``, ``prefix_hits`` and ``prefix_queries`` are counts since the engine's start.
     """
@@ -123,10 +125,10 @@ class LoadBlock(Value):
     """One lane under one level of load.
 
     ``lane`` is the index of the lane in the sweep. ``begin`` and ``end`` bound the window.
-    ``start`` is the index of the engine's fresh start that served the block; ``repetition`` is the
-    index of the pass over all lanes with fresh starts; ``unit`` is the index of the A B B A unit at
-    this level within the start. ``restarted``: whether the engine restarted during the block, on
-    its own.
+    ``start`` is the index of the engine's start that served the block. ``repetition`` is the index
+    of the pass over all lanes; each pass begins with fresh starts. ``unit`` is the index of the
+    A B B A unit at this level within the start. ``restarted``: whether the engine restarted by
+    itself during the block.
     """
 
     lane: int
@@ -151,9 +153,9 @@ class LoadBlock(Value):
 class LoadSweep(Value):
     """A sweep over the levels of load, complete or in progress.
 
-    ``id`` is its key in the data folder. ``starts``: how many fresh starts of the engine there
-    were; 0 without a restart command. ``shared_cores``: the number of cores that an engine on this
-    machine shares with the client, None if no engine runs on this machine.
+    ``id`` is the sweep's key in the data folder. ``starts``: how often the sweep started an engine,
+    0 without a restart command. ``shared_cores``: the number of cores that an engine on this
+    machine shares with the client; None if no engine runs on this machine.
     """
 
     id: str

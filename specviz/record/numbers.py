@@ -1,7 +1,7 @@
 """Number formats: one ``Quantity`` for each kind of number, wherever it is shown.
 
 Digits are fixed, so that columns of numbers align. A ratio is "1.43×" in tables and "1.43 times" in
-sentences. Bytes are decimal: a kilobyte has 1000. Unknown values are a dash.
+sentences. Bytes are decimal: a kilobyte has 1000. Unknown values are shown as a dash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _THREE_DIGITS = 999.5  # from here on a number would round to four digits
 
 
 class Quantity(Value):
-    """A kind of number: digits after the decimal point, and unit."""
+    """The format of one kind of number: its digits after the decimal point, and its unit."""
 
     digits: int
     unit: str = ""
@@ -63,7 +63,10 @@ class Quantity(Value):
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """Return a value and its range; only the value if the range is unknown or rounds to it."""
+        """Return a value and its range.
+
+        The range is left out if it is unknown or if both ends round to the value.
+        """
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):
@@ -129,7 +132,7 @@ def times(value: float) -> str:
 
 
 def counted(count: int, name: str) -> str:
-    """Return a number of things, such as "1 token" or "2,000 tokens"."""
+    """Return a count with its noun, such as "1 token" or "2,000 tokens"."""
     return f"{count:,} {name}{'s' * (count != 1)}"
 
 

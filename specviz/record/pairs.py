@@ -86,7 +86,7 @@ def weights_title(target: str, draft: str) -> str:
 
 
 class PairSpec(Value):
-    """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
+    """The pair to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
     An invalid device, dtype, step or thread count raises ConfigError here, before any library is
     loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
@@ -144,7 +144,7 @@ class PairSpec(Value):
 
     @property
     def models(self) -> tuple[str | None, str | None]:
-        """Target and draft; for an embedded pair its name, given or by default, and None."""
+        """The target and the draft; for an embedded pair, the name of the pair and None."""
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
@@ -175,7 +175,7 @@ class PairSpec(Value):
 
     @property
     def _folder(self) -> Path:
-        """The folder of an embedded pair; its heads are beside its draft."""
+        """The folder of an embedded pair, which also contains its heads."""
         return pairs_folder() / self.embedded_target
 
     @property
@@ -193,7 +193,7 @@ class PairSpec(Value):
 
     @property
     def served(self) -> bool:
-        """Return whether one of the models is on a server, so that it is not loaded here."""
+        """Return whether a server runs one of the models, so that this model is not loaded here."""
         return any(is_address(each) for each in (self.target, self.draft))
 
     @property
@@ -232,7 +232,7 @@ class Progress(Value):
 
 
 class LoadPart(Value):
-    """A part of loading a pair, with its duration."""
+    """One part of loading a pair, with its duration."""
 
     text: str
     seconds: float
@@ -277,7 +277,7 @@ class PairCheck(Value):
 
     @property
     def size_ratio(self) -> float | None:
-        """The number of parameters of the target / that of the draft."""
+        """The target's number of parameters / the draft's number of parameters."""
         if self.draft is None or not self.draft.parameters:
             return None
         return self.target.parameters / self.draft.parameters
@@ -304,11 +304,11 @@ def memory_margin(needed: int) -> int:
 
 
 def default_gamma(spec: PairSpec) -> int:
-    """Return the number of candidates per round unless the user chooses one.
+    """Return the default number of candidates per round.
 
-    It is 5 for most pairs. The embedded pair at its own size fits into the processor's caches, so
-    that verifying several tokens costs much more than one step; forecasts and measurements are
-    best with 2. The head of the chat model was trained to propose 3 tokens, so it proposes 3.
+    The default is 5 for most pairs. The embedded pair at its own size fits into the processor's
+    caches, so verifying several tokens costs much more than one step; it is fastest with 2. The
+    head of the chat model was trained to propose 3 tokens, so it proposes 3.
     """
     if spec.name == CHAT_HEAD:
         return _HEAD_GAMMA
@@ -317,14 +317,14 @@ def default_gamma(spec: PairSpec) -> int:
 
 
 def installed_pairs() -> tuple[str, ...]:
-    """Return those of ``EMBEDDED_PAIRS`` that are installed."""
+    """Return the names in ``EMBEDDED_PAIRS`` whose files are installed."""
     if chat_file() is not None:
         return EMBEDDED_PAIRS
     return EMBEDDED_PAIRS[: EMBEDDED_PAIRS.index(CHAT_PAIR)]
 
 
 def pairs_folder() -> Path:
-    """Return the folder of the embedded pairs, each with ``target`` and ``draft``."""
+    """Return the folder of the embedded pairs. A pair has the folders ``target`` and ``draft``."""
     return ASSETS / "pairs"
 
 

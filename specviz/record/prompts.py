@@ -2,7 +2,7 @@
 
 Acceptance depends on the kind of prompt, so each shipped prompt has a kind. Lanes are compared on a
 suite: shipped prompts, typed prompts or the user's JSONL file. Each line of a file has one of these
-formats. The names of its fields show which one:
+formats. The field names of the line show which format it has:
 
 * ours: ``prompt``, and optionally ``kind``, which groups the results, and ``before``, the earlier
   messages of the conversation as a list of objects with ``role`` and ``content``. No other fields.
@@ -138,7 +138,8 @@ def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
 def typed_suite(text: str) -> tuple[SuiteItem, ...]:
     """Split a text into prompts at its lines of three or more dashes.
 
-    The first words of a prompt are its kind, so that each has its own results.
+    A shipped prompt keeps its kind. For other prompts, the first words are the kind, so that each
+    prompt has its own results.
 
     Raises:
         ConfigError: There is no prompt, there are too many, or one is too long.
@@ -156,7 +157,7 @@ def typed_suite(text: str) -> tuple[SuiteItem, ...]:
 
 
 def typed_text(items: tuple[SuiteItem, ...]) -> str | None:
-    """Return the text that ``typed_suite`` splits into these prompts; None if there is none."""
+    """Return the text that ``typed_suite`` splits into these prompts; None if no text does."""
     text = "\n---\n".join(each.prompt for each in items)
     try:
         return text if typed_suite(text) == items else None

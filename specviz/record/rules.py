@@ -34,7 +34,7 @@ class Rule(Value):
 
     @property
     def one_by_one(self) -> bool:
-        """Return whether each candidate is accepted or rejected by itself, so that α is defined."""
+        """Return whether each candidate has a verdict of its own, so that α is defined."""
         return self.deciding != "together"
 
 
@@ -52,7 +52,7 @@ _RULES = (
         name="block",
         words="block verification",
         does="verifies all candidates of a round jointly; exact, and on average accepts at least "
-        "as many as lossless",
+        "as many candidates as lossless",
         exact=True,
         deciding="together",
     ),

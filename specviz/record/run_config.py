@@ -134,7 +134,7 @@ class RunConfig(Value):
 
     @property
     def spare_rows(self) -> int:
-        """How many more KV-cache rows a round fills than its longest path has tokens."""
+        """The number of KV-cache rows that a round fills beyond the length of its longest path."""
         if not self.dynamic_tree:
             return self.most_candidates - self.depth
         # The draft also processes nodes that do not become candidates.
@@ -142,9 +142,9 @@ class RunConfig(Value):
 
     @property
     def without_alpha(self) -> str:
-        """The reason why accepted / tested is undefined; empty if it is defined."""
+        """The reason why α, accepted / tested, is undefined; empty if α is defined."""
         if not self.judging.one_by_one:
-            return f"with {self.judging.words} candidates have no verdicts of their own"
+            return f"with {self.judging.words}, candidates have no verdicts of their own"
         return "" if self.is_chain else "a position has several candidates"
 
     @property
@@ -166,7 +166,7 @@ class RunConfig(Value):
 
     @property
     def formulas_hold(self) -> bool:
-        """Return whether rounds are chains of γ candidates with one acceptance probability each."""
+        """Return whether rounds are chains of γ candidates, each with an acceptance probability."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 
@@ -190,7 +190,7 @@ def _check_combination(config: RunConfig) -> None:
         _refuse(
             "Several drafts and trees need drafter=model, eagle, mtp or medusa, and "
             "draft_until=count.",
-            "Use a draft model or such a head and no draft_until, or draft one chain.",
+            "Use one of these drafters and leave out draft_until, or draft one chain.",
         )
     if until.stopping.name != "count" and not (method.has_steps or method.own):
         _refuse(
@@ -200,14 +200,15 @@ def _check_combination(config: RunConfig) -> None:
     if not until.stopping.measured and not config.judging.one_by_one:
         _refuse(
             "The oracle needs a verdict on each candidate.",
-            f"Use another rule than {config.rule}.",
+            f"Use a rule other than {config.rule}.",
         )
     if config.rule == "typical" and config.epsilon == 0.0:
         _refuse("rule=typical needs epsilon.", "Give an epsilon above 0; Medusa uses 0.09.")
     chain_by_odds = config.is_chain and config.judging.deciding == "odds"
     if config.forks and not (chain_by_odds and until.stopping.measured):
         _refuse(
-            "Only a chain verified by acceptance probability, without the oracle, can be forked.",
+            "Only runs with one chain, verified by acceptance probability, can be forked, and only "
+            "without the oracle.",
             "Leave out the fork.",
         )
 
@@ -217,7 +218,11 @@ def _refuse(culprit: str, remedy: str) -> Never:
 
 
 def refuse_without_effect(config: RunConfig, whose: str) -> None:
-    """Raise ConfigError for a setting without effect; the message begins with ``whose``."""
+    """Raise ConfigError for a setting without effect.
+
+    Args:
+        whose: The owner of the setting, with which the message begins.
+    """
     for name, default in settings_without_effect(config).items():
         if getattr(config, name) != default:
             rules = " or ".join(rule.name for rule in RULES.values() if name in rule.takes)
@@ -226,7 +231,7 @@ def refuse_without_effect(config: RunConfig, whose: str) -> None:
 
 
 def settings_without_effect(config: RunConfig) -> dict[str, Any]:
-    """Return the defaults of the settings that the method of ``config`` does not use."""
+    """Return the settings that the method of ``config`` does not use, with their defaults."""
     of_rules = {"epsilon": 0.0, "residual": "leftover"}
     unused: dict[str, Any] = {
         name: default for name, default in of_rules.items() if name not in config.judging.takes

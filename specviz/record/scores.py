@@ -3,8 +3,8 @@
 The odds of a token x are the probability that x was an accepted candidate, given that the target
 wrote the text. In token-by-token verification they are min(1, draft(x) / target(x)), because x is
 an accepted candidate with probability min(draft(x), target(x)) and is emitted with probability
-target(x). Under other rules they differ. The odds hold only for the temperature, top-k and top-p
-that the text was sampled with.
+target(x). Under other rules, the odds are different. The odds hold only for the temperature, top-k
+and top-p that the text was sampled with.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ class TextScores(Value):
     ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
     ``first_odds``: odds of a token that begins a round, if a round has several drafts.
     ``sureness``: the draft's probability of the token, taken at temperature 1 if the text's
-    temperature is 0; empty if unknown. Entropies are in nats. ``matches``: the token is the draft's
-    likeliest. ``agrees``: both models have the same likeliest token. A token that top-k or
-    top-p excludes has odds 0. If only part of the distributions is known, overlaps lie within
-    ``overlap_bounds``, and ``overlaps`` and the entropies are empty.
+    temperature is 0; empty if unknown. Entropies are in nats. ``matches``: whether the token is the
+    draft's likeliest token. ``agrees``: whether both models have the same likeliest token. A token
+    that top-k or top-p excludes has odds 0. If only part of the distributions is known,
+    ``overlap_bounds`` has the lower and upper bounds of the overlaps, and ``overlaps`` and the
+    entropies are empty.
     """
 
     odds: tuple[float, ...]
@@ -59,9 +60,9 @@ class TextScores(Value):
         """Return the scores of a text that the target wrote, without impossible tokens.
 
         The scores come from one pass over the whole text. The pass sums in another order than the
-        single steps that wrote the text. In low precision, a token that won a near tie there can
-        therefore have target probability 0 here. Such a token gets the smallest positive
-        probability; its odds become 1 if it is the draft's likeliest token, else 0.
+        single steps that wrote the text. In low precision, a token that won a near tie in a step
+        can therefore have target probability 0 in the pass. Such a token gets the smallest positive
+        probability. Its odds become 1 if it is the draft's likeliest token, else 0.
         """
         if self.impossible_at is None:
             return self
@@ -93,9 +94,9 @@ class CopiedRounds(Value):
 class ScoredText(Value):
     """A text with its scores under one set of sampling parameters.
 
-    ``ends``: the text ends with an end-of-text token, not at a limit. ``own``: the target wrote the
-    text with these parameters; only then do the odds along the text apply to a run. ``scores`` is
-    None if no model drafts; ``copied`` is empty if a model drafts.
+    ``ends``: whether the text ends with an end-of-text token, not at a limit. ``own``: whether the
+    target wrote the text with these parameters. Only then do the odds along the text apply to a
+    run. ``scores`` is None if no model drafts; ``copied`` is empty if a model drafts.
     """
 
     prompt: Prompt

@@ -1,7 +1,7 @@
 """The record of a serving engine's answer: reported values, and values that follow from them.
 
-An engine reports far less than our own loop. Unreported values are None, never guessed.
-``grounds`` names the evidence by which rounds were counted.
+An engine reports far less than specviz records of its own runs. Unreported values are None, never
+guessed. ``grounds`` names the evidence by which rounds were counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GROUNDS: dict[Grounds, str] = {
 
 
 class Capabilities(Value):
-    """What an engine can report; False if it is not known to report it."""
+    """The values that an engine can report; False for values that it is not known to report."""
 
     token_ids: bool = False
     rounds: bool = False  # accepted and drafted of every round, or values that imply them
@@ -82,7 +82,7 @@ class ServerSettings(Value):
 
 
 class ServerRound(Value):
-    """Tokens that arrived together. The engine itself reports ``drafted`` and ``accepted``."""
+    """Tokens that arrived together. ``drafted`` and ``accepted`` are the engine's counts."""
 
     index: int
     texts: tuple[str, ...]  # one per token; a single text if the engine does not split it

@@ -1,4 +1,4 @@
-"""Step costs: the seconds that steps of both models take. c, v and forecasts use them."""
+"""Step costs: the seconds that steps of both models take. c, v and forecasts use step costs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ BUSY = 0.15  # share of the processors' time used by other processes, reported f
 
 
 class ShapeCosts(Value):
-    """Seconds of a round with one tree or with several drafts, by context.
+    """Seconds of a round with a tree or with several drafts, by context.
 
-    ``draft`` is a whole draft phase; ``verify`` is the target's pass over the pending token and all
-    nodes. Errors are as in ``StepCosts``.
+    ``draft`` is the time of a whole draft phase; ``verify`` is the time of the target's pass over
+    the pending token and all nodes. Errors are as in ``StepCosts``.
 
     ``dynamic``: the width and the number of candidates of a dynamic tree; ``shape`` then gives only
     the depth. A dynamic tree differs from round to round. A measured table has the times of one
@@ -49,8 +49,8 @@ Phase = Literal["draft", "verify", "other"]
 class PhaseCost(Value):
     """The mean cost of one phase over rounds of the same kind, in one-token steps of the target.
 
-    Rounds of a kind have equally many candidates and, for the draft phase, equally many tokens in
-    the first draft step.
+    Rounds of one kind have the same number of candidates. For the draft phase, they also have the
+    same number of tokens in the first draft step.
     """
 
     phase: Phase
@@ -135,7 +135,7 @@ class StepCosts(Value):
         return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)
 
     def overhead_of(self, candidates: float) -> float:
-        """Return the seconds of a round outside both models."""
+        """Return the seconds that a round spends outside both models."""
         return self.overhead + self.overhead_each * candidates
 
     def shape_phases(self, context: float) -> tuple[float, float]:

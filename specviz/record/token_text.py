@@ -82,10 +82,10 @@ def _hex(stray: str) -> str:
 def added_texts(
     token_ids: Iterable[int], texts: Iterable[str], pieces: Mapping[str, str], whole: str = ""
 ) -> list[str]:
-    """Return what each token adds to the text.
+    """Return the text that each token adds.
 
     Args:
-        whole: The text itself, used if no bytes are known.
+        whole: The whole text, used if the bytes of the tokens are unknown.
     """
     if not pieces:
         return _found_in_text(list(texts), whole)
@@ -103,7 +103,7 @@ def _decoded(decoder: IncrementalDecoder, text: str, piece: str | None) -> str:
 
 
 def _found_in_text(texts: Sequence[str], whole: str) -> list[str]:
-    """Return what each token adds; characters split over tokens are taken from ``whole``."""
+    """Return the text that each token adds; characters split over tokens come from ``whole``."""
     found, position, pending = list(texts), 0, list[int]()
     for i, text in enumerate(texts):
         if _NO_CHARACTER in text:

@@ -205,7 +205,7 @@ class PairInfo(Value):
 
     @property
     def bodies(self) -> dict[str, BodyInfo]:
-        """The bodies by role."""
+        """The bodies of the models, by role: "target" or "draft"."""
         models = {"target": self.target, "draft": self.draft}
         return {role: each.body for role, each in models.items() if each and each.body}
 
@@ -243,7 +243,7 @@ class Environment(Value):
 
     @property
     def machine(self) -> str:
-        """The device, and its threads if there are several."""
+        """The device, with the number of threads if it is above 1."""
         device = self.cpu if self.device == "cpu" else self.device_name
         return f"{device}, {self.threads} threads" if self.threads > 1 else device
 
@@ -282,9 +282,10 @@ class Forecast(Value):
 
 
 class PhaseTimes(Value):
-    """Mean seconds of each phase, over those rounds of a slice that are of the same kind.
+    """Mean seconds of each phase, over the rounds of one kind in a slice.
 
-    Such rounds have equally many candidates and equally many tokens in the first draft step.
+    Rounds of one kind have the same number of candidates and the same number of tokens in the first
+    draft step.
     """
 
     candidates: int

@@ -119,9 +119,9 @@ def test_renders_a_run_without_rounds(label: str, reason: str) -> None:
     ("config", "kind", "reason"),
     [
         (RunConfig(), "story", "step costs or acceptance were unknown"),
-        (RunConfig(temperature=0.0), None, "only for the preset prompts"),
+        (RunConfig(temperature=0.0), None, "needs a preset prompt"),
         (RunConfig(rule="over-accept"), "story", "no formula for this method"),
-        (RunConfig(drafter="prompt-lookup"), "story", "only with a draft model"),
+        (RunConfig(drafter="prompt-lookup"), "story", "needs a draft model"),
     ],
 )
 def test_gives_the_reason_for_a_missing_forecast(

@@ -59,7 +59,7 @@ def test_a_forecast_that_misses_is_explained_by_the_text() -> None:
     less = replace(trace, forecast=replace(trace.forecast, tau=tau + 1) if trace.forecast else None)
     explained = agreement(metrics(less))
     assert explained is not None
-    assert "accepts less" in explained.words
+    assert "acceptance is lower on this text" in explained.words
 
 
 def test_costs_fitted_to_the_run_are_no_estimate() -> None:
@@ -79,7 +79,7 @@ def test_measured_costs_are_compared_with_those_of_the_run() -> None:
     measured, timed = (metrics(each).steps.round_cost for each in (costly, trace))
     assert measured is not None
     assert timed is not None
-    assert f"{measured:.2f} target steps by the measured" in sentence
+    assert f"{measured:.2f} target steps in the measured table" in sentence
     own = replace(trace.step_costs, overhead=0.5)  # seconds; a table does not have them
     assert agreement_of_costs(trace, costly.step_costs, own) == (sentence,)
     assert f"{100 * (measured / timed - 1):+.1f} %" in sentence

@@ -134,7 +134,7 @@ def test_a_loss_without_falling_acceptance_is_put_down_to_rounds() -> None:
     sweep = sweep_of()
     said = load_words(sweep, load_figures(sweep))
     assert any(each.startswith("Acceptance does not fall") for each in said.causes)
-    assert any("the loss is the cost of rounds" in each for each in said.causes)
+    assert any("the speedup falls because rounds cost more" in each for each in said.causes)
     costs = {each.level: each.round_cost for each in load_figures(sweep).of_lane(1)}
     assert costs[1] == pytest.approx(TAU / 2, rel=0.1)
 
@@ -161,4 +161,4 @@ def test_failures_and_totals_that_differ_are_one_line_each() -> None:
     said = load_words(odd, load_figures(odd))
     assert sum("failed" in each and "429" in each for each in said.warnings) == 1
     assert sum("+5" in each for each in said.checks) == 1
-    assert sum("agree with the engine's counters" in each for each in said.checks) == 1
+    assert sum("the engine's counters confirm" in each for each in said.checks) == 1

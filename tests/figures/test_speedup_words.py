@@ -96,7 +96,7 @@ def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
     short = with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
-    too_few = "too few for ± 5.0 %."
+    too_few = "too few for an interval of ± 5.0 %."
     assert "only 9 timed slices" in said(short)
     assert said(short).endswith(too_few)
     assert said(with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=None)).endswith(too_few)
@@ -159,13 +159,16 @@ def test_warns_if_speedup_and_step_costs_contradict(figures: Metrics) -> None:
 
     assert warning(full, 2.05, 2.0, 2.1) == ""
     assert warning(full, 2.3, 2.2, 2.4).startswith(
-        "Measured 2.20 to 2.40 times, but no more than 2.10 times is possible at these step costs"
+        "The measured speedup is 2.20 to 2.40 times, but no more than 2.10 times is possible at "
+        "these step costs"
     )
     assert warning(full, 2.3, 1.9, 2.8) == ""
-    assert "contradicts the measured 0.70 to 0.90 times" in warning(sure, 0.8, 0.7, 0.9)
+    assert "contradicts the measured speedup of 0.70 to 0.90 times" in warning(sure, 0.8, 0.7, 0.9)
     assert warning(sure, 1.2, 1.1, 1.24) == ""  # the intervals overlap
     assert warning(sure, 1.12, 1.08, 1.17) == ""  # hardly apart: a round has overhead
-    assert "contradicts the measured 0.85 to 1.05 times" in warning(sure, 0.95, 0.85, 1.05)
+    assert "contradicts the measured speedup of 0.85 to 1.05 times" in warning(
+        sure, 0.95, 0.85, 1.05
+    )
     assert "1.24 to 1.37 times, which contradicts" in warning(sure, 1.6, 1.55, 1.65)
     assert warning(unsure, 2.3, 2.2, 2.4) == ""
 
@@ -182,7 +185,7 @@ def test_explains_why_it_is_slower(figures: Metrics) -> None:
     assert "1.20 target steps, verifying 9 costs 1.40, and a round" in said(dearer)
     copied = with_costs(timed, gamma=8, c=0.0, v=2.3)
     assert "because verifying 9 tokens costs 2.30 target steps and" in said(copied)
-    assert said(with_tau(slow, 3.0)).endswith("other work took longer.")
+    assert said(with_tau(slow, 3.0)).endswith("work outside the step costs took longer.")
     uncosted = with_costs(timed, gamma=8, c=None, v=1.05)
     assert said(uncosted) == f"{start}."
     wide = with_timing(uncosted, 0.7, 0.5, 0.9)
@@ -191,7 +194,5 @@ def test_explains_why_it_is_slower(figures: Metrics) -> None:
 
 def test_verdicts_between_lanes_hide_ends_too_far_apart() -> None:
     verdict = verdict_words(3.0, 1e-6, 4e5, "over 2 seeds", "lossless")
-    assert verdict.startswith(
-        "Faster or slower than lossless: too uncertain to say on this machine"
-    )
+    assert verdict.startswith("Unknown whether faster or slower than lossless on this machine")
     assert "0.50 and 3.00" in verdict_words(1.2, 0.5, 3.0, "over 2 seeds", "lossless")

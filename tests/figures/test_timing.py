@@ -174,7 +174,7 @@ def test_reports_no_difference_between_equal_lanes_on_noisy_machines(
     found = [(each.speedup, *ends(each)) for each in simulated(kind, BUDGETS[budget])]
     covered = np.mean([low <= 1 <= high for _, low, high in found])
     verdicts = [verdict_words(speed, low, high, "here") for speed, low, high in found]
-    undecided_starts = ("Between", "As fast as", "Faster or slower")
+    undecided_starts = ("Between", "As fast as", "Unknown whether")
     undecided = np.mean([text.startswith(undecided_starts) for text in verdicts])
     width = np.median([high / low for _, low, high in found])
     report = f"{kind}, {budget}: covers {covered:.1%}, undecided {undecided:.1%}, width {width:.2f}"

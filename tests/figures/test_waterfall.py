@@ -101,11 +101,11 @@ def test_sentences_have_the_numbers_of_the_run() -> None:
     sentences = [each.words for each in of(by_hand()).steps]
     assert "α = 0.500" in sentences[0]
     assert "1.75 tokens and costs 2 draft steps at 0.100 target steps" in sentences[0]
-    assert "0.600 at position 1 to 0.400 at position 2, a round gives 1.84 tokens" in sentences[1]
+    assert "0.600 at position 1 to 0.400 at position 2), a round gives 1.84 tokens" in sentences[1]
     # Each round's own odds give 2.2, 1.64 and 1.66 tokens, mean 1.833: −0.007 is clustering.
-    assert "by −0.01 tokens, and sampling noise by +0.17: a round gave 2.00" in sentences[2]
+    assert "by −0.01, and sampling noise by +0.17: a round gave 2.00" in sentences[2]
     assert sentences[3].startswith("Verifying 3 tokens takes 1.25 target steps")
-    assert "takes 0.250 target steps, a later one 0.100" in sentences[4]
+    assert "takes 0.250 target steps, a later draft step 0.100" in sentences[4]
     assert "33.3 % of the rounds" in sentences[4]
     assert sentences[5].endswith("0.34 ms per token.")
     assert "1.20 times as fast as the target alone, 8.50 ms per token" in sentences[6]
@@ -129,8 +129,8 @@ def test_one_candidate_per_round() -> None:
     ]  # fmt: skip
     sentences = [each.words for each in of(trace).steps]
     assert "costs 1 draft step at" in sentences[0]
-    assert "0.500 at position 1, a round gives 1.50" in sentences[1]
-    assert "by 0.00 tokens, and sampling noise by 0.00:" in sentences[2]
+    assert "(0.500 at position 1), a round gives 1.50" in sentences[1]
+    assert "by 0.00, and sampling noise by 0.00:" in sentences[2]
 
 
 @pytest.mark.parametrize(("spelling", "alpha", "tokens"), [("aaa", 1.0, 4), ("rdd", 0.0, 1)])

@@ -160,14 +160,14 @@ def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) ->
     figures = with_tau(with_costs(metrics(full_trace()), gamma=gamma, c=c, v=1.25), 4.6)
     made = f"{4.6 / (gamma * c + 1.25):.2f} times"
     sentence = why_sentence(figures)
-    assert sentence.startswith(f"By the step costs, {words}; a round gives 4.60 tokens, ")
-    assert f"predicts {made}." in sentence
+    assert sentence.startswith(f"According to the step costs, {words}; a round gives 4.60 tokens, ")
+    assert f"predicts a speedup of {made}." in sentence
 
 
 def test_imprecise_step_costs_are_not_listed_one_by_one() -> None:
     figures = with_tau(with_costs(metrics(full_trace()), 5, 0.15, 1.25, error=0.4), 4.6)
     sentence = why_sentence(figures)
-    assert "predict 1.54 to 3.43 times" in sentence
+    assert "predict a speedup of 1.54 to 3.43 times" in sentence
     assert "imprecise" in sentence
     assert "1.25" not in sentence
     unknown = why_sentence(with_costs(figures, 5, 0.15, 1.25, error=2.0))
@@ -212,7 +212,7 @@ def test_names_doubts_about_the_step_costs(
     figures = with_costs(metrics(trace), gamma=5, c=0.15, v=1.25)
     figures = with_timing(with_tau(figures, 4.6), observed[0], *observed)
     figures = dataclasses.replace(figures, trace=dataclasses.replace(trace, step_costs=costs))
-    assert why_sentence(figures).partition("predicts 2.30 times.")[2].strip() == words
+    assert why_sentence(figures).partition("predicts a speedup of 2.30 times.")[2].strip() == words
 
 
 def test_hides_a_useless_interval() -> None:
