@@ -16,7 +16,7 @@ class Example(Value):
 
 
 _GUIDE = (
-    "From a practical guide, example “discovered a breakthrough”. The guide gives both models' "
+    "The example “discovered a breakthrough” of a practical guide. The guide gives both models' "
     "probabilities of the drafted token; the other probabilities are chosen here."
 )
 
@@ -51,7 +51,8 @@ SWAPPED = Example(
     labels=("A", "B"),
     draft=(2 / 3, 1 / 3),
     target=(1 / 3, 2 / 3),
-    source="Swapped probabilities: from γ = 2, block verification accepts more (Sun et al. 2024).",
+    source="The draft swaps the target's probabilities. From γ = 2 on, block verification accepts "
+    "more candidates than token verification (Sun et al. 2024).",
 )
 
 THREE = Example(

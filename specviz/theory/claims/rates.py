@@ -138,7 +138,8 @@ def _acceptance_length() -> Claim:
         finding=f"The quote’s wording makes every number wrong by one. The usual formula includes "
         f"the extra token: {emitted:.3f} tokens emitted per round at α 0.60 and γ 5, of which "
         f"{accepted:.3f} were accepted.",
-        flip=f"Never: emitted minus accepted is {max(gaps):.0f} at every α and γ.",
+        flip=f"The verdict never changes: a round emits {max(gaps):.0f} token more than it "
+        "accepts, at every α and γ.",
         figures=(
             Figure(label="emitted per round", value=emitted, form=".3f"),
             Figure(label="accepted per round", value=accepted, form=".3f"),
@@ -170,7 +171,7 @@ def _six_tokens() -> Claim:
         figures=(
             Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
-            Figure(label="half of rounds from α", value=half, form=".3f"),
+            Figure(label="half of rounds: six tokens from α", value=half, form=".3f"),
         ),
         chart=tokens_chart(half, 5),
         run="estimates",

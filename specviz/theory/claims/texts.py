@@ -137,7 +137,8 @@ def _balance() -> Claim:
         f"The fastest of these has neither the lowest c nor the highest α. In the paper’s "
         f"measurements, {quickest.draft} was faster ({quickest.measured}× against "
         f"{best.measured}×).",
-        flip=f"The draft with the highest α would match the fastest at c ≤ {flip_at:.3f}.",
+        flip=f"At c ≤ {flip_at:.3f}, the draft with the highest α would be at least as fast as "
+        "the fastest.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
