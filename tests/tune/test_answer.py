@@ -359,7 +359,7 @@ def test_rejects_an_invalid_question(changes: dict[str, Any], culprit: str) -> N
         ("rule=over-accept,epsilon=0.1", "rule=over-accept writes"),
         ("stop=END", "without forks and stop strings"),
         ("forks=1:1:5=0.5", "without forks and stop strings"),
-        ("gamma=8", "its own gamma"),
+        ("gamma=8", "a different gamma"),
         ("temperature=0", "its own temperature"),
         ("top-k=40", "its own top_k"),
         ("max-new-tokens=9", "its own max_new_tokens"),
