@@ -196,7 +196,7 @@ def _difference(
 
 
 def _verification(pair: Pair) -> float:
-    """Return the time of a six-token target pass / that of a one-token pass, at context 64."""
+    """Return the time of a six-token target pass / the time of a one-token pass, at context 64."""
     step = pair.target_step(128)
     ids = torch.arange(64) + 100
     step.feed(ids, 0)

@@ -110,7 +110,10 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
 
 
 def measure_for_shipping(pair: Pair) -> Shipped:
-    """Measure acceptance on every kind of preset, at temperature 0 and at the default one."""
+    """Measure and return the acceptance profiles of the pair on every kind of preset.
+
+    The temperatures are 0 and the default.
+    """
     usual = RunConfig()
     configs = (usual, dataclasses.replace(usual, temperature=0.0))
     kinds = dict.fromkeys(preset.kind for preset in read_presets())

@@ -33,12 +33,12 @@ class Walk(Value):
 
 
 def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
-    """Return the expected counts of whole rounds along a text for one gamma; see `walks_along`."""
+    """Return the `Walk` along a text for one gamma; see `walks_along`."""
     return walks_along(odds, (gamma,), ends=ends)[0]
 
 
 def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -> tuple[Walk, ...]:
-    """Return the expected counts of whole rounds along a text, for each gamma.
+    """Return the `Walk` along a text for each gamma: expected counts over its whole rounds.
 
     Rounds cut by the end of the text are left out, as in the figures of a run. If a length limit
     ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If the

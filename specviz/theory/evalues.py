@@ -188,7 +188,7 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Append a column for the bet on tokens that the target cannot emit."""
+    """Return the gains with a column appended: the bet on tokens that the target cannot emit."""
     return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
 
 
@@ -197,6 +197,7 @@ def _checked_probs(given: ArrayLike) -> Floats:
     total = probs.sum(axis=-1, keepdims=True)
     if not (probs.min() >= 0.0 and np.all(np.abs(total - 1.0) < 1e-3)):
         raise TheoryError(
-            "A distribution is negative or does not sum to 1.", remedy="Give probabilities."
+            "A distribution has a negative value or does not sum to 1.",
+            remedy="Give probabilities.",
         )
     return probs / total

@@ -43,7 +43,8 @@ REF5 = Example(
     labels=("A", "B", "C", "D", "E"),
     draft=(0.50, 0.20, 0.15, 0.10, 0.05),
     target=(0.25, 0.30, 0.10, 0.25, 0.10),
-    source="Chosen so that Σ min(draft, target) is 0.7 and no probability is zero.",
+    source="The distributions are chosen so that Σ min(draft, target) is 0.7 and no probability is "
+    "zero.",
 )
 
 SWAPPED = Example(
@@ -60,7 +61,8 @@ THREE = Example(
     labels=("A", "B", "C"),
     draft=(0.6, 0.3, 0.1),
     target=(0.4, 0.3, 0.3),
-    source="Chosen so that the draft's least likely token is likely under the target.",
+    source="The distributions are chosen so that the draft's least likely token is likely under "
+    "the target.",
 )
 
 EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED, THREE)

@@ -266,7 +266,7 @@ def _as_pairs(changes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def verdict(report: DoctorReport) -> str:
-    """Return the result in one sentence."""
+    """Return a sentence on whether the head's files have wrong settings."""
     own, best = report.results[0], report.best
     accepted = f"{TOKENS.shown(own.accepted)} of {len(own.by_position)} candidates are accepted"
     if report.healthy:

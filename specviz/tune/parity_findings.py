@@ -97,7 +97,7 @@ def report_of(
     notes: Sequence[str],
     other: tuple[str, Reference] | None = None,
 ) -> ParityReport:
-    """Return the report.
+    """Return the report that compares one engine with the reference.
 
     Args:
         references: one for each sample of the measurement.
@@ -296,7 +296,7 @@ def _result(reference: Reference, level: float) -> ConditionResult:
 
 
 def _change(logarithm: Estimate, level: float) -> tuple[float, float]:
-    """Return the interval of a relative change of τ."""
+    """Return the interval of a relative change of τ, given the logarithm of the ratio."""
     low, high = logarithm.interval(level)
     return math.expm1(low), math.expm1(high) if high < _LARGEST else math.inf
 

@@ -173,7 +173,7 @@ def condition_words(condition: Condition, temperature: float) -> str:
 
 
 def parity_verdict(report: ParityReport) -> str:
-    """Return the result in one sentence."""
+    """Return a sentence on whether the engine's acceptance differs from the reference."""
     alone = report.conditions[0]
     kinds = {each.kind for each in report.findings} - {"engine"}
     engine, reference = TOKENS.shown(alone.engine.tau), TOKENS.shown(alone.reference.tau)

@@ -140,7 +140,7 @@ def _barely_fits() -> Claim:
         quote="A valuable technique when the primary model barely fits within GPU memory "
         "constraints … both models must reside in memory.",
         verdict=verdict_for([both > 0, 1 / 1.1 - paired / alone < 0.01]),
-        finding=f"The two sentences contradict each other. On 80 GB a bf16 target of up to "
+        finding=f"The quote’s two sentences contradict each other. On 80 GB a bf16 target of up to "
         f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft a "
         f"tenth of its size, up to {paired / 1e9:.1f}B. A target between these sizes barely fits "
         "and leaves no memory for the draft. If the target does not fit and is read from main "
@@ -159,7 +159,7 @@ def _barely_fits() -> Claim:
 
 
 def _largest_target(gpu: Gpu, draft_share: float) -> float:
-    """Return the number of parameters of the largest target that fits beside a draft.
+    """Return the parameter count of the largest target that fits into memory beside a draft.
 
     The draft has ``draft_share`` times the target's parameters.
     """

@@ -105,10 +105,11 @@ def _draft_lengths() -> Claim:
         source=GUIDE,
         quote="High α: Employ a larger γ (7–10 tokens) … Low α: Opt for a smaller γ (3–5 tokens)",
         verdict=verdict_for([*high, *low]),
-        finding=f"The direction is right, but the numbers fit only one range of c. At c = 0.10 the "
+        finding=f"The quote’s direction is right, but its numbers fit only one range of c. At c = "
+        f"0.10 the "
         f"best γ is {high_best} for α 0.90, {low_best} for α 0.50 and "
         f"{best_gamma(0.3, 0.1)[0]} for α 0.30; at c = 0.30 it is {best_gamma(0.3, 0.3)[0]} (do "
-        f"not draft) for α 0.30. The rule is right in {sum(high) + sum(low)} of the "
+        f"not draft) for α 0.30. The quote is right in {sum(high) + sum(low)} of the "
         f"{len(high) + len(low)} cases tested here.",
         flip=f"For α 0.80 the best γ is within 7–10 only from c = {longest:.3f} to "
         f"c = {shortest:.3f}.",

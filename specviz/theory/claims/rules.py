@@ -113,7 +113,8 @@ def _new_token_from_target() -> Claim:
         quote="if rejected: Discard this token and all following draft tokens … Generate one new "
         "token from target model",
         verdict=verdict_for([bias < _ROUNDING]),
-        finding=f"Read literally, this is not lossless. If the new token is drawn from the target, "
+        finding=f"Read literally, the rule of the quote is not lossless. If the new token is drawn "
+        f"from the target, "
         f"the output is ({', '.join(f'{each:.4g}' for each in made)}) for a target of "
         f"({', '.join(f'{each:.4g}' for each in _TARGET)}), an error of {bias:.3f} in total "
         f"variation. The token must be drawn from the residual.",
