@@ -67,8 +67,8 @@ def tokens_per_round(text: StickyText, gamma: float) -> float:
 def unmixed_tokens(text: StickyText, gamma: float) -> float:
     """Return tokens per round if stretches are so long that each round lies within one of them.
 
-    A token then needs 1 / `expected_tokens` rounds, with the acceptance of its stretch. The result
-    is the inverse of the mean rounds per token: a harmonic mean.
+    A token then needs 1 / `expected_tokens` rounds, at the acceptance of the token's stretch. The
+    result is the inverse of the mean rounds per token: a harmonic mean.
     """
     return 1.0 / (
         text.easy_share / expected_tokens(text.easy, int(gamma))

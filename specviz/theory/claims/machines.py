@@ -145,7 +145,7 @@ def _barely_fits() -> Claim:
         f"tenth of its size, up to {paired / 1e9:.1f}B. A target between these sizes barely fits "
         "and leaves no memory for the draft. If the target does not fit and is read from main "
         "memory, a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
-        flip=f"Beside a draft of a tenth of its size, the target may take "
+        flip=f"If the draft has a tenth of the target’s size, the target may take "
         f"{100 * paired / alone:.0f} % of the memory that it could use alone: "
         f"{paired / 1e9:.1f}B parameters on 80 GB.",
         figures=(

@@ -50,7 +50,8 @@ def _counted_acceptance() -> Claim:
         source=GUIDE,
         quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
         verdict=verdict_for([abs(alpha - share) < 0.01]),
-        finding=f"{share:.1f} is accepted / drafted. Candidates after a rejected one were never "
+        finding=f"The {share:.1f} of the quote is accepted / drafted, not α. Candidates after a "
+        "rejected one were never "
         f"tested, so accepted / drafted is below α: an average of three accepted candidates per "
         f"five drafted means α = {alpha:.4f}. "
         f"With α = {share:.1f} the usual formula gives {expected_tokens(share, gamma):.3f} tokens "

@@ -139,7 +139,7 @@ def _balance() -> Claim:
         f"measurements, {quickest.draft} was faster ({quickest.measured}× against "
         f"{best.measured}×).",
         flip=f"At c ≤ {flip_at:.3f}, the draft with the highest α would be at least as fast as "
-        "the fastest.",
+        "the fastest draft.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
