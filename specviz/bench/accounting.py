@@ -130,7 +130,7 @@ def _make(
         said = done.stderr.strip().splitlines() or ["nothing was printed"]
         raise PairError(
             f"A run of the pair failed: {said[-1]}.",
-            remedy="Run it alone with `python -m specviz run`.",
+            remedy="To see the error, run the pair with `python -m specviz run`.",
         )
     record = json.loads(done.stdout)
     figures = record["metrics"]

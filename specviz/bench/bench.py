@@ -61,7 +61,7 @@ _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each 
 
 
 class _Amount(Value):
-    """How much to measure. With a body (simulated size), texts are shorter: the target is slow."""
+    """How much to measure. With a body, the target is slow, so texts are shorter."""
 
     repeats: int
     num_tokens: int

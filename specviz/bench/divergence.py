@@ -81,5 +81,5 @@ def _refuse(found: Divergence) -> Never:
         f"The lane {found.lane!r} diverged from plain decoding at token {found.position + 1} "
         f"of the {found.kind} prompt, where the logits of the target's two likeliest tokens differ "
         f"by {found.margin:.2g}.",
-        remedy="Try `--step library`; if it differs too, bench another pair.",
+        remedy="Try `--step library`; if the lane still diverges, bench another pair.",
     )

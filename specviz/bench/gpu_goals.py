@@ -28,7 +28,7 @@ class GpuFigure(Value):
 
 
 class Goal(Value):
-    """The limits of a figure; if ``bodies`` is given, only of the figure at these bodies."""
+    """The limits of a figure; with ``bodies``, they apply only to the figure at these bodies."""
 
     name: str
     least: float | None = None
@@ -36,7 +36,7 @@ class Goal(Value):
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return by what share the figure misses the limits; at most 0 if it meets them.
+        """Return the share by which the figure misses the limits; at most 0 if it meets them.
 
         If the figure has an interval, the worse end counts.
         """

@@ -44,8 +44,8 @@ def gpu_lanes(
 ) -> tuple[BenchLane, ...]:
     """Return the lanes, ``plain`` first.
 
-    If ``pair.lanes`` is None, specviz's lanes run without CUDA graphs. Then they are the eager
-    lanes, and no others are added.
+    If ``pair.lanes`` is None, specviz's lanes run without CUDA graphs, and no separate eager lanes
+    are added.
     """
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)

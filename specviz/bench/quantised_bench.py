@@ -61,10 +61,12 @@ def run_quantised_bench(
     if file.suffix != ".gguf" or not file.is_file():
         raise ConfigError(
             f"{spec.title} is not a GGUF file.",
-            remedy="Give one with --target, or install the chat model with `make chat`.",
+            remedy="Give a GGUF file with --target, or install the chat model with `make chat`.",
         )
     if len(read_parts(file)) > 1:
-        raise ConfigError(f"{spec.title} has several parts.", remedy="Join them into one file.")
+        raise ConfigError(
+            f"{spec.title} has several parts.", remedy="Join the parts into one file."
+        )
     own = PairSpec(target=str(file), device="cpu", threads=spec.threads)
     plain = load(replace(own, target_weights="float"))
     texts = _texts(plain)
@@ -194,7 +196,7 @@ def _difference(
 
 
 def _verification(pair: Pair) -> float:
-    """Return the time of a six-token target pass / that of a one-token pass, at context 64."""
+    """Return the time of a six-token target pass / the time of a one-token pass, at context 64."""
     step = pair.target_step(128)
     ids = torch.arange(64) + 100
     step.feed(ids, 0)

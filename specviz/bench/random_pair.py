@@ -20,7 +20,10 @@ _SHAPE = {
 
 
 def random_pair(*, vocabulary: int) -> Pair:
-    """Make a float32 target of four layers and a draft of one, with lean steps on the CPU."""
+    """Return a float32 pair with lean steps on the CPU.
+
+    The target has four layers, the draft has one.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -102,7 +102,7 @@ def _one_repeat(lanes: Sequence[BenchLane], texts: Sequence[Text]) -> dict[str, 
 
 
 def _compared(pair: Pair, lanes: Sequence[BenchLane], text: Text) -> tuple[list[Divergence], Text]:
-    """Return where lanes diverge from plain decoding, and the text up to where all agree."""
+    """Return where lanes diverge from plain decoding, and the part of the text to time."""
     written = {lane.key: lane.write(text.ids, text.num_tokens) for lane in lanes}
     _check_passes(pair, written)
     tokens = {lane.name: written[lane.key].token_ids for lane in lanes}
@@ -140,9 +140,9 @@ def _worth_timing(
 
 
 def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
-    """Raise if specviz and transformers made different numbers of passes with equal γ and text.
+    """Raise PairError if specviz and transformers made different numbers of target passes.
 
-    Only in float32, where the numbers must be equal.
+    The numbers must be equal in float32 if γ and the text are equal; other cases are not checked.
     """
     if not exact(pair) or any(key not in written for key in _SAME_PASSES):
         return

@@ -110,7 +110,10 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
 
 
 def measure_for_shipping(pair: Pair) -> Shipped:
-    """Measure acceptance on every kind of preset, at temperature 0 and at the default one."""
+    """Measure and return the acceptance profiles of the pair on every kind of preset.
+
+    The temperatures are 0 and the default.
+    """
     usual = RunConfig()
     configs = (usual, dataclasses.replace(usual, temperature=0.0))
     kinds = dict.fromkeys(preset.kind for preset in read_presets())
@@ -133,7 +136,8 @@ def forecast(
 ) -> Forecast | None:
     """Return the predicted speedup of a run.
 
-    None without step costs, or if the profile is missing or does not predict the run.
+    Return None if there are no step costs, or if the profile is missing or does not predict the
+    run.
     """
     walk = _expected_rounds(profile, config, prompt)
     if profile is None or walk is None or costs is None or not covers_gamma(costs, config.gamma):
@@ -162,7 +166,7 @@ class _Rounds(Value):
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
     """Return the expected rounds along the profile's texts whose prompt is not ``prompt``.
 
-    None if all these texts are too short, or if acceptance on them cannot predict the run.
+    Return None if all these texts are too short, or if acceptance on them cannot predict the run.
     """
     if profile is None or not _is_predictable(config):
         return None

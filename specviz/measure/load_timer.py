@@ -29,7 +29,7 @@ class LoadTimer:
             self._starts.append((activity, time.perf_counter()))
 
     def parts(self) -> tuple[LoadPart, ...]:
-        """Return the activities so far with their total times; the last one ends now."""
+        """Return the activities so far with their total times, up to now for the current one."""
         if not self._starts:
             return ()
         ends = [*(start for _, start in self._starts[1:]), time.perf_counter()]

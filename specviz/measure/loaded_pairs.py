@@ -35,9 +35,9 @@ class LoadedPairs:
         return len(self._pairs)
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """Return the pair if it is loaded and its files have not changed.
+        """Return the pair if it is loaded and its files have not changed, else None.
 
-        Also restores the pair's number of threads, because all pairs of a process share that
+        Also restore the pair's number of threads, because all pairs of a process share that
         setting.
         """
         pair = self._pairs.get(spec)
@@ -109,10 +109,10 @@ def free_memory(spec: PairSpec) -> int | None:
 
 
 class RunMemory:
-    """Measures the bytes that a run takes; create it before the run begins.
+    """Measures the bytes that a run takes; create the object before the run begins.
 
-    Counts the weights of the models that the run needs (shared tensors once). On a GPU, the peak
-    allocation during the run, minus the allocation before the run, is added.
+    The bytes are those of the weights of the models that the run needs (shared tensors once). On a
+    GPU, the peak allocation during the run, minus the allocation before the run, is added.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:

@@ -150,10 +150,10 @@ class MeasuredRun(Iterator[Round]):
             self._costs = step_costs(self._pair, self._config, on_progress=on_progress)
 
     def _scored(self) -> tuple[float, ...]:
-        """Return the odds at each token.
+        """Return the odds (acceptance probability) at each token.
 
-        Empty without a draft model, for forks, trees and several drafts, and under rules other than
-        lossless.
+        The result is empty without a draft model, for forks, trees and several drafts, and under
+        rules other than lossless.
         """
         config = self._config
         exact = config.by_odds and not config.forks
@@ -189,7 +189,7 @@ class MeasuredRun(Iterator[Round]):
     def _costs_to_decide_by(
         self, prompt_length: int, on_progress: ProgressCallback | None
     ) -> DraftingCosts | None:
-        """Return the step costs at mid-text if the run decides by them when to stop drafting."""
+        """Return the step costs at mid-text if the run uses them to end drafting, else None."""
         config = self._config
         if config.until.stopping.name != "cost":
             return None

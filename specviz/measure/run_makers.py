@@ -46,7 +46,7 @@ class MadeRun(Value):
 
 
 class BlockRun(Value):
-    """A run of a block; ``warm_up`` is made before the first run of its lane in a process."""
+    """A run of a block; ``warm_up`` is a run made before the first run of its lane in a process."""
 
     order: RunOrder
     warm_up: RunOrder
@@ -92,7 +92,7 @@ class SharedStudy(Study, Protocol):
 
 @runtime_checkable
 class SavingStudy(Study, Protocol):
-    """A study that saves its progress when it is closed, which happens only between values."""
+    """A study that can be closed between two values; it saves its progress when it is closed."""
 
     @property
     def saves(self) -> bool: ...
@@ -104,7 +104,10 @@ class RunMaker(Activity, Protocol):
     """Makes runs one at a time; ``doing`` names work other than a run, such as loading a pair."""
 
     def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
-        """Check that the pair can continue the prompts, and which of its weights are present."""
+        """Check that the pair can continue the prompts; return facts about the pair.
+
+        The result also states which of the pair's weights are present.
+        """
         ...
 
     def make(self, order: RunOrder) -> MadeRun:
@@ -118,7 +121,7 @@ class RunMaker(Activity, Protocol):
 
 @runtime_checkable
 class BlockMaker(RunMaker, Protocol):
-    """A maker that also makes blocks, one block on each of its devices at a time."""
+    """A maker that also makes blocks; each of its devices makes one block at a time."""
 
     def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
         """Make the blocks; yield a block's index and its finished runs, in any order.

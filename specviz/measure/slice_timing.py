@@ -53,7 +53,8 @@ def timing_seconds() -> float:
 def compared_seconds() -> float:
     """Return the seconds for timing each run of a comparison.
 
-    A run needs less time in a comparison, because the interval comes from several runs.
+    A run in a comparison needs less time than a single run, because the interval comes from several
+    runs.
     """
     return min(COMPARED_TIMING_SECONDS, timing_seconds())
 
@@ -69,11 +70,11 @@ def timed_slices(
 ) -> Iterator[Baseline]:
     """Yield the timing after every slice; the first slices determine how many are needed.
 
-    Stops earlier if the next slice would exceed the budget, but not before two slices.
+    The timing ends earlier if the next slice would exceed the budget, but not before two slices.
 
     Args:
         budget: Seconds for the whole timing.
-        costs: The costs by which the run decided when to stop drafting, if it did.
+        costs: The step costs that the run used to end drafting; None if it used none.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 

@@ -2,8 +2,8 @@
 
 A body is a simulated size of a model. Every timed run adds the costs of its phases. The costs for
 another run are fitted to those of earlier runs; a table that was measured directly supplies the
-costs that no run has covered. Runs of other processes are preferred, because what disturbs this
-process would affect both its runs and the costs that should explain them.
+costs that no run has covered. Runs of other processes are preferred, because a disturbance of this
+process would affect both its runs and the costs that should explain these runs.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def costs_key(pair: Pair, config: RunConfig, drafter: str = "") -> str:
 
 
 def _stepwise(pair: Pair, config: RunConfig) -> bool:
-    """Return whether rounds run step by step, because fused rounds do not support the settings."""
+    """Return whether rounds run step by step because fused rounds do not support the settings."""
     return pair.lanes is not None and bool(pair.lanes.unsupported_reason(config))
 
 

@@ -22,7 +22,10 @@ class AliasTable(Value, eq=False):
     other: Indices  # [num_distributions * size], the token that fills the rest of the bin
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
-        """Draw one token from the distribution of each row in ``rows``; a draw uses one uniform."""
+        """Draw and return one token per row index in ``rows``, from that row's distribution.
+
+        A draw uses one uniform random number.
+        """
         place = rng.random(len(rows), dtype=np.float32)
         place *= self.size
         box = place.astype(np.intp)

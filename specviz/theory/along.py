@@ -1,14 +1,14 @@
 """Exact expected rounds along a known text (derived here, checked by enumeration).
 
-``odds`` holds min(1, draft / target) at every token of the text. If a candidate was drafted at
-that position, this is the probability, given the text, that the candidate was accepted: the token
-is an accepted candidate with probability min(draft, target), and it is emitted with probability
-target. The result does not depend on other verdicts. So the number of candidates accepted so far in
-the current round is a Markov chain along the text.
+``odds`` holds min(1, draft / target) at every token of the text. Suppose that a candidate was
+drafted at this position. The token is an accepted candidate with probability min(draft, target),
+and it is emitted with probability target. So ``odds``, the ratio of the two, is the probability
+that the candidate was accepted, given the text. This probability does not depend on other verdicts.
+So the number of candidates accepted so far in the current round is a Markov chain along the text.
 
 Other drafting methods have other odds. If the odds differ between a round's first candidate and
-later candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Where
-a round drafts no candidate at a token, give odds of 0.
+later candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Where a
+round drafts no candidate at a token, give odds of 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Walk(Value):
-    """Expected counts over the whole rounds of a known text."""
+    """Expected counts over the rounds along a known text that its end does not cut."""
 
     rounds: float
     tokens: float
@@ -33,12 +33,12 @@ class Walk(Value):
 
 
 def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
-    """Return the expected counts of whole rounds along a text for one gamma; see `walks_along`."""
+    """Return the `Walk` along a text for one gamma; see `walks_along`."""
     return walks_along(odds, (gamma,), ends=ends)[0]
 
 
 def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -> tuple[Walk, ...]:
-    """Return the expected counts of whole rounds along a text, for each gamma.
+    """Return the `Walk` along a text for each gamma: expected counts over its whole rounds.
 
     Rounds cut by the end of the text are left out, as in the figures of a run. If a length limit
     ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If the
@@ -116,10 +116,10 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
 
 
 def variance_along(odds: ArrayLike, gamma: int) -> float:
-    """Return the variance of a round's token count that the random draws cause.
+    """Return the part of the variance of tokens per round that the random draws cause.
 
-    It is the variance given the token at which the round begins, averaged over whole rounds; 0 if
-    no whole round fits into the text.
+    It is the variance given the token at which the round begins, averaged over whole rounds. The
+    result is 0 if no whole round fits into the text.
     """
     chances, most = _checked(odds, (gamma,))
     begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]

@@ -36,7 +36,8 @@ _SAME = 1e-12  # weights within this relative distance are merged
 class Curves(Value):
     """Expected accepted candidates at gamma = 1, 2, …
 
-    ``token`` and ``block`` are the two verifiers, ``bound`` is an upper bound for any verifier.
+    ``token`` and ``block`` hold the values of token and block verification, ``bound`` an upper
+    bound for any verifier.
     """
 
     token: tuple[float, ...]
@@ -107,12 +108,12 @@ def emitted_distribution(
     verification; Sun et al. 2024 for block verification.
 
     Args:
-        draft: Returns the draft's next-token distribution after some candidates.
-        target: Returns the target's next-token distribution after some candidates.
+        draft: Returns the draft's next-token distribution after the given candidates.
+        target: Returns the target's next-token distribution after the given candidates.
         gamma: The candidates per round.
         vocabulary: The number of tokens in the vocabulary.
         verifier: Token or block verification.
-        stops: Returns whether drafting ends after some candidates.
+        stops: Returns whether drafting ends after the given candidates.
         breaks: Whether to inject a bug: a block ends at the first test that fails.
 
     Returns:
@@ -174,7 +175,10 @@ def _outcomes(
     verifier: Verifier,
     breaks: bool,
 ) -> list[tuple[int, float, Distribution]]:
-    """Return (number accepted, its probability, the next token's distribution) for each number."""
+    """Return the possible numbers of accepted candidates.
+
+    Each comes with its probability and the distribution of the next token.
+    """
     if verifier == "block":
         weights = block_weights(block, draft, target)
         passing = [
@@ -201,7 +205,7 @@ def _first_failed(chances: Sequence[float]) -> list[float]:
 
 
 def _last_passed(chances: Sequence[float]) -> list[float]:
-    """Return P(test n is the last to pass) for n = 0 .. len(chances); n = 0: no test passes."""
+    """Return P(test n is the last to pass) for n = 0 .. len(chances); 0 means that none passes."""
     return [
         passed * float(np.prod([1.0 - each for each in chances[place:]]))
         for place, passed in enumerate((1.0, *chances))
@@ -263,7 +267,10 @@ def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[f
 def _merged(
     values: NDArray[np.float64], shares: NDArray[np.float64]
 ) -> tuple[Distribution, Distribution]:
-    """Merge weights that differ only by rounding: take their mean and add their probabilities."""
+    """Merge weights that differ only by rounding; return the weights and their probabilities.
+
+    A merged weight is the mean of its parts; its probability is the sum of theirs.
+    """
     order = np.argsort(values)
     values, shares = values[order], shares[order]
     fresh = np.diff(values, prepend=-1.0) > _SAME * values

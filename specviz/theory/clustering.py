@@ -67,8 +67,8 @@ def tokens_per_round(text: StickyText, gamma: float) -> float:
 def unmixed_tokens(text: StickyText, gamma: float) -> float:
     """Return tokens per round if stretches are so long that each round lies within one of them.
 
-    Easy and hard stretches then need 1 / `expected_tokens` rounds per token. The result is the
-    inverse of the mean over all tokens: a harmonic mean.
+    A token then needs 1 / `expected_tokens` rounds, at the acceptance of the token's stretch. The
+    result is the inverse of the mean rounds per token: a harmonic mean.
     """
     return 1.0 / (
         text.easy_share / expected_tokens(text.easy, int(gamma))
@@ -89,7 +89,10 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Return, by the state at a round's start, its mean tokens and P(state at the next start)."""
+    """Return a round's mean tokens, and P(state at the next round's start).
+
+    The first axis of both is the state at the round's start.
+    """
     chances, changes = np.array([text.easy, text.hard]), text.changes
     alive = np.eye(
         2

@@ -1,7 +1,7 @@
 """Estimates of alpha from a run's counts, with confidence intervals.
 
-Accepted over *tested* estimates alpha. Accepted over *drafted*, the rate that serving engines
-report, does not: discarded candidates were drafted but never tested.
+The ratio accepted / *tested* estimates alpha. The ratio accepted / *drafted*, which serving engines
+report, does not estimate alpha: discarded candidates were drafted but never tested.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def preferred(target: Floats, draft: Floats) -> Marks:
 
 
 def likeliest(target: Floats, draft: Floats) -> Marks:
-    """Mark the fewest tokens with at least half of the target's probability in total."""
+    """Return a mask of the fewest tokens that have at least half of the target's probability."""
     del draft
     order = np.argsort(-target, axis=-1, kind="stable")
     ordered = np.take_along_axis(target, order, -1)
@@ -59,7 +59,10 @@ def likeliest(target: Floats, draft: Floats) -> Marks:
 
 
 def first_numbers(target: Floats, draft: Floats) -> Marks:
-    """Mark the lowest token ids, as long as their total target probability is at most half."""
+    """Return a mask of the lowest token ids.
+
+    The mask has as many ids as possible, with at most half of the target's probability in total.
+    """
     del draft
     return np.cumsum(target, axis=-1) <= 0.5
 
@@ -87,7 +90,7 @@ class Emitted(Value, eq=False):
 
 
 class Detectable(Value):
-    """The smallest change of a set's probability that should have raised an alarm by now."""
+    """The smallest change of a token set's probability that should have raised an alarm by now."""
 
     tokens: str  # the name of the set
     bias: float
@@ -131,7 +134,10 @@ class EmittedDistributionTest:
         self._note_power(chances)
 
     def detectable(self) -> Detectable | None:
-        """Return the smallest bias that should have raised an alarm; None if there is none yet."""
+        """Return the smallest bias that should have raised an alarm by now.
+
+        The result is None if there are too few tokens to detect any bias.
+        """
         needed = math.log(len(self._wealth) / self.level) - self._drift
         with np.errstate(divide="ignore", invalid="ignore"):
             bias = np.abs(needed / self._slope)
@@ -182,7 +188,7 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Append a column for the bet on tokens that the target cannot emit."""
+    """Return the gains with a column appended: the bet on tokens that the target cannot emit."""
     return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
 
 
@@ -191,6 +197,7 @@ def _checked_probs(given: ArrayLike) -> Floats:
     total = probs.sum(axis=-1, keepdims=True)
     if not (probs.min() >= 0.0 and np.all(np.abs(total - 1.0) < 1e-3)):
         raise TheoryError(
-            "A distribution is negative or does not sum to 1.", remedy="Give probabilities."
+            "A distribution has a negative value or does not sum to 1.",
+            remedy="Give probabilities.",
         )
     return probs / total

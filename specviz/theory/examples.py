@@ -16,7 +16,7 @@ class Example(Value):
 
 
 _GUIDE = (
-    "From a practical guide, example “discovered a breakthrough”. The guide gives both models' "
+    "The example “discovered a breakthrough” of a practical guide. The guide gives both models' "
     "probabilities of the drafted token; the other probabilities are chosen here."
 )
 
@@ -43,7 +43,8 @@ REF5 = Example(
     labels=("A", "B", "C", "D", "E"),
     draft=(0.50, 0.20, 0.15, 0.10, 0.05),
     target=(0.25, 0.30, 0.10, 0.25, 0.10),
-    source="Chosen so that Σ min(draft, target) is 0.7 and no probability is zero.",
+    source="The distributions are chosen so that Σ min(draft, target) is 0.7 and no probability is "
+    "zero.",
 )
 
 SWAPPED = Example(
@@ -51,7 +52,8 @@ SWAPPED = Example(
     labels=("A", "B"),
     draft=(2 / 3, 1 / 3),
     target=(1 / 3, 2 / 3),
-    source="Swapped probabilities: from γ = 2, block verification accepts more (Sun et al. 2024).",
+    source="The draft swaps the target's probabilities. From γ = 2 on, block verification accepts "
+    "more candidates than token verification (Sun et al. 2024).",
 )
 
 THREE = Example(
@@ -59,7 +61,8 @@ THREE = Example(
     labels=("A", "B", "C"),
     draft=(0.6, 0.3, 0.1),
     target=(0.4, 0.3, 0.3),
-    source="Chosen so that the draft's least likely token is likely under the target.",
+    source="The distributions are chosen so that the draft's least likely token is likely under "
+    "the target.",
 )
 
 EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED, THREE)

@@ -1,11 +1,11 @@
 """Acceptance probabilities from servers that list only a distribution's likeliest tokens.
 
-The listed log-probabilities are at temperature 1 without filters. If the text was sampled with
-these parameters too, the acceptance probability of its tokens (``odds``) is exact, because servers
-also report the log-probability of the text's own token. With other parameters, the odds are exact
-if all tokens are listed or the filters keep only listed tokens; otherwise `score` raises
-TheoryError. If some tokens are unlisted, the overlap, sum min(draft, target), is known within
-bounds.
+The listed log-probabilities are at temperature 1 without filters (top-k and top-p). If the text was
+sampled with these parameters too, the acceptance probability of its tokens (``odds``) is exact,
+because servers also report the log-probability of the text's own token. With other parameters, the
+odds are exact if all tokens are listed or the filters keep only listed tokens; otherwise `score`
+raises TheoryError. If some tokens are unlisted, only bounds of the overlap, sum min(draft, target),
+are known.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _ROUNDING = 1e-4  # tolerance for the sum of listed probabilities
 class ListedDistribution:
     """The listed tokens at one position, at temperature 1.
 
-    ``own`` is the log-probability of the token that the text has here, listed or not. ``whole``
-    means that all tokens of the vocabulary are listed.
+    ``own`` is the log-probability of the text's token at this position, which may be unlisted.
+    ``whole`` means that all tokens of the vocabulary are listed.
     """
 
     token_ids: Ids  # likeliest first
@@ -78,7 +78,7 @@ class ListedScore(Value):
 def needed(filters: Filters) -> int | None:
     """Return how many tokens must be listed per position for exact odds; None means all tokens.
 
-    One token is always needed, to compare the likeliest token of both models.
+    At least one token must be listed: the likeliest tokens of the two models are compared.
     """
     if filters.none or filters.temperature == 0.0:
         return 1

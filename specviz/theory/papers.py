@@ -1,9 +1,12 @@
 """Numbers that papers report, as printed, each with its source. Nothing is computed here.
 
-`LEVIATHAN` joins tables 2 and 4 of Leviathan et al. 2023: T5-XXL (11B) on TPU-v4, batch 1;
-drafts T5-small 77M, -base 250M, -large 800M; English to German, and CNN/DailyMail.
-`CHINCHILLA` is Chen et al. 2023: a target of 70B at 14.1 ms per token, a draft of 4B at 1.8 ms,
-16 TPU v4, batch 1, gamma 4. The paper reports no alpha.
+`LEVIATHAN` joins tables 2 and 4 of Leviathan et al. 2023. The target is T5-XXL (11B) on TPU-v4 at
+batch 1, the drafts are T5-small (77M), T5-base (250M) and T5-large (800M). The tasks are
+translation from English to German, and CNN/DailyMail.
+
+`CHINCHILLA` is Chen et al. 2023: a target of 70B at 14.1 ms per token, a draft of 4B at 1.8 ms, 16
+TPU v4, batch 1, gamma 4. The paper reports no alpha.
+
 `SPEC_BENCH` is the leaderboard of Spec-Bench (Xia et al. 2024): Vicuna-7B, greedy, batch 1, A100,
 with a draft model (SpS) and with prompt lookup (PLD).
 """

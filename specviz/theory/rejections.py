@@ -1,8 +1,8 @@
 """Exact expected rejections on Markov chains, with one draft or several.
 
-Every round drafts to the end of the text, so only a rejection ends a round early, and the number of
-rejections counts the target passes (Yin et al. 2024). Acceptance probabilities may differ by
-position and need not be independent.
+Every round drafts to the end of the text, so only a rejection ends a round early. The number of
+rejections then measures the number of target passes (Yin et al. 2024). Acceptance probabilities may
+differ by position and need not be independent.
 
 ``num_drafts`` (M) is a whole number of at least 1, or ``math.inf``.
 """
@@ -67,7 +67,7 @@ def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> flo
 
     One draft is rejected with probability r_1, all M with probability r_1 ... r_M, so the result is
     r_1 - r_1 ... r_M. r_m is the total variation between the draft and the residual after m - 1
-    rejections. Yin et al. 2024, section 3.2: the bracket of theorem 3.
+    rejections. Yin et al. 2024, section 3.2; theorem 3 has this difference in brackets.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     unplaced = _unplaced(draft_probs[None], target_probs[None], [num_drafts])
@@ -107,8 +107,8 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
     ``reached`` is the target's distribution of the previous token. ``rejected`` is the part of
     ``reached`` in which that token was recovered after a rejection, so that a new round begins. The
-    paper does not give its initial value: it is all of ``reached``, because a round begins at the
-    first token.
+    paper does not give the initial value of ``rejected``. It is all of ``reached``, because a round
+    begins at the first token.
     """
     residual = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
     unplaced = _unplaced(chains.draft_kernels, chains.target_kernels, nums_drafts)
@@ -129,10 +129,10 @@ def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Fl
     """Return the target's mass that M drafts do not cover, ``[len(nums_drafts), ..., size]``.
 
     The sum of this mass is r_1 ... r_M; the normalised mass is the recovery distribution. Each
-    draft lowers the mass of every token by ``total * draft``, but not below 0. As long as no
-    further token reaches 0, the mass after k drafts has a closed form, so the loop jumps over these
-    drafts at once. The draft at which a token reaches 0 is a step of its own. There are at most one
-    jump and one such step per token, however large M is.
+    draft lowers the mass of every token by ``total * draft``, but not below 0. Until another
+    token's mass reaches 0, the mass after k drafts has a closed form, so the loop jumps over these
+    drafts at once. The draft at which a token's mass reaches 0 is a separate step. There are at
+    most one jump and one such step per token, however large M is.
     """
     for num in nums_drafts:
         _check_num(num)
@@ -168,7 +168,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """Return each token's mass after ``steps`` drafts, if none reaches 0 before the last one."""
+    """Return each token's mass after ``steps`` drafts; until the last, no mass may reach 0."""
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
     moves = (steps > 0.0) & (share > 0.0)

@@ -79,7 +79,7 @@ def chain_distribution(
     rule: PositionRule = token_verification,
     stops: Stops = never,
 ) -> Emitted:
-    """Return the distribution of a round that drafts one chain of ``gamma`` candidates."""
+    """Return the distribution of the tokens of a round that drafts one chain of candidates."""
     check_size(len(target(())), gamma)
     return round_distribution(draft, target, [rule] * gamma, stops)
 
@@ -87,10 +87,10 @@ def chain_distribution(
 def round_distribution(
     draft: Kernel, target: Kernel, rules: Sequence[PositionRule], stops: Stops = never
 ) -> Emitted:
-    """Return the distribution of a round whose i-th position is verified by ``rules[i]``.
+    """Return the distribution of a round's tokens; ``rules[i]`` verifies the i-th position.
 
-    ``stops`` decides before each draw, from the candidates so far. It does not know the next
-    candidate, so stopping never biases the text.
+    ``stops`` decides before each draw whether drafting ends. It receives the candidates so far, but
+    not the next one, so stopping never biases the text.
     """
     emitted: Emitted = {}
     open_: Emitted = {(): 1.0}
@@ -111,7 +111,7 @@ def round_distribution(
 
 
 def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
-    """Return the distribution of the first ``length`` tokens of rounds continued by the target."""
+    """Return the distribution of the first ``length`` tokens if the target continues the rounds."""
     begun: Emitted = {}
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance

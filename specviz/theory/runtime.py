@@ -17,7 +17,7 @@ _GONE = 1e-14  # probabilities below this change no displayed digit
 
 
 class RoundsDistribution(Value, eq=False):
-    """How many rounds ``num_tokens`` tokens take; ``chances[r]`` is the probability of r rounds."""
+    """The number of rounds that ``num_tokens`` tokens take; ``chances[r]`` is P(r rounds)."""
 
     num_tokens: int
     gamma: int

@@ -153,7 +153,10 @@ class BlockSimulator:
         written.rejected_at += np.bincount(end, minlength=self._horizon)
 
     def _recovered(self, weight: Floats, row: Indices, rng: np.random.Generator) -> Indices:
-        """Draw the recovered token from the weighted residual or, if that is empty, the target."""
+        """Draw and return the recovered tokens.
+
+        They come from the weighted residuals, or from the target where the residual is zero.
+        """
         left = self._spare(weight, row)
         empty = left.sum(axis=1) < _NOTHING
         left[empty] = self._targets[row[empty]]
@@ -161,7 +164,10 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Return the kernels' row for a step and previous token; past the end, some unused row."""
+        """Return the row of the kernels for a step and the previous token.
+
+        Past the end of the text, return a valid row, which is not used.
+        """
         return np.minimum(step, self._horizon - 1) * self._size + before
 
     def _transitions(self, tokens: Indices) -> NDArray[np.int64]:

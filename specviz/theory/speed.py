@@ -33,7 +33,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
-    """Return E_0 to E_gamma: E_k is the mean number of acceptances that follow the first k.
+    """Return E_0 to E_gamma: E_k is the mean number of further acceptances after k acceptances.
 
     E_k = alpha (1 + E_(k+1)) and E_gamma = 0: the recursion of v2rockets/sd_optimization.
     """
@@ -162,7 +162,7 @@ def best_gammas(
 def least_reaching(rising: Callable[[float], float], goal: float) -> float | None:
     """Return the least number in [0, 1] at which an increasing function reaches the goal.
 
-    The number is found by bisection; None if the function is below the goal even at 1.
+    The number is found by bisection. It is None if the function is below the goal even at 1.
     """
     if rising(1.0) < goal:
         return None
@@ -184,8 +184,8 @@ def alpha_for_speedup(
 ) -> float | None:
     """Return the least alpha at which some gamma from 1 to ``max_gamma`` has speedup ``goal``.
 
-    Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. If ``gamma`` is given, only
-    this gamma is tried. None if no gamma reaches the goal even at alpha 1.
+    Leviathan et al. 2023, theorem 3.8, is solved for alpha by bisection. If ``gamma`` is given,
+    only this gamma is tried. The result is None if no gamma reaches the goal even at alpha 1.
     """
     gammas = range(1, max_gamma + 1) if gamma is None else (gamma,)
 
@@ -198,10 +198,11 @@ def alpha_for_speedup(
 def break_even_alpha(
     draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
 ) -> float | None:
-    """Return the alpha above which some gamma beats the target alone; None if there is none.
+    """Return the alpha above which some gamma is faster than the target alone.
 
     With verify_cost 1 this alpha equals c, and gamma 1 is the first to be faster: Leviathan et al.
-    2023, corollary 3.9, and the line alpha = c of v2rockets/sd_optimization.
+    2023, corollary 3.9, and the line alpha = c of v2rockets/sd_optimization. The result is None if
+    no gamma is faster even at alpha 1.
     """
     return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
 
@@ -224,7 +225,9 @@ def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) ->
 
 def _check_chance(alpha: float) -> None:
     if not 0.0 <= alpha <= 1.0:
-        raise TheoryError(f"An acceptance probability is {alpha}.", remedy="Give one from 0 to 1.")
+        raise TheoryError(
+            f"An acceptance probability is {alpha}.", remedy="Give a value from 0 to 1."
+        )
 
 
 def _check_chances(alphas: Sequence[float] | NDArray[np.float64]) -> None:

@@ -76,7 +76,7 @@ def best_draft_temperature(
 ) -> tuple[float, float]:
     """Return the draft temperature with the greatest overlap, and this overlap (derived here).
 
-    Searches `DRAFT_TEMPERATURES` and the target's own temperature, which wins a tie.
+    The search covers `DRAFT_TEMPERATURES` and the target's temperature, which wins a tie.
     """
     candidates = (temperature, *DRAFT_TEMPERATURES)
     found = overlaps(draft_logits, target_logits, candidates, (temperature,))[:, 0]

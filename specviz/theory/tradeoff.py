@@ -72,7 +72,7 @@ def as_distribution(chances: Chances, name: str) -> Distribution:
     made = np.asarray(chances, dtype=np.float64)
     if made.ndim != 1 or made.size == 0:
         raise TheoryError(
-            f"The {name} is not a list of probabilities.", remedy="Give one per token."
+            f"The {name} is not a list of probabilities.", remedy="Give a number per token."
         )
     if not bool(np.all(np.isfinite(made) & (made >= 0.0))):
         raise TheoryError(
@@ -132,7 +132,7 @@ def over_accept(draft: Chances, target: Chances, epsilon: float) -> Distribution
 def lenient(draft: Chances, target: Chances, lenience: float) -> Distribution:
     """Return min(1, target / (lenience * draft)): Leviathan et al. 2023, appendix A.5."""
     if not 0.0 < lenience <= 1.0:
-        raise TheoryError(f"The lenience is {lenience}.", remedy="Give one above 0, at most 1.")
+        raise TheoryError(f"The lenience is {lenience}.", remedy="Give a value in (0, 1].")
     draft_probs, target_probs = distribution_pair(draft, target)
     return _quotient(target_probs / lenience, draft_probs)
 
@@ -140,7 +140,7 @@ def lenient(draft: Chances, target: Chances, lenience: float) -> Distribution:
 def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Distribution:
     """Return 1 for tokens with target probability of at least ``threshold``, else 0."""
     if not 0.0 <= threshold <= 1.0:
-        raise TheoryError(f"The threshold is {threshold}.", remedy="Give one from 0 to 1.")
+        raise TheoryError(f"The threshold is {threshold}.", remedy="Give a value from 0 to 1.")
     _, target_probs = distribution_pair(draft, target)
     return (target_probs >= threshold).astype(np.float64)
 
@@ -215,7 +215,11 @@ def simulate(
     trials: int,
     rng: np.random.Generator,
 ) -> Tally:
-    """Simulate ``trials`` positions: draw, test, and draw again after a rejection."""
+    """Simulate ``trials`` positions and return the counts.
+
+    At each position a token is drawn from the draft and tested; after a rejection, a token is drawn
+    from ``recover``.
+    """
     draft_probs, _ = distribution_pair(draft, target)
     chance = _accept(accept, draft_probs.size)
     tokens = _draws(draft_probs, trials, rng)
@@ -229,10 +233,9 @@ def simulate(
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
     """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    Some tokens are emitted more often than the target emits them. The bias is their simulated
-    share minus their probability under the target. Which tokens these are follows from
-    ``exact``, the exact output distribution. If it followed from the simulation, the estimate would
-    be too high on average.
+    Some tokens are emitted more often than the target emits them. The bias is their simulated share
+    minus their probability under the target. ``exact``, the exact output distribution, determines
+    these tokens. If the simulation determined them, the estimate would be too high on average.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs
@@ -249,7 +252,7 @@ def _draws(chances: Distribution, count: int, rng: np.random.Generator) -> NDArr
 
 
 def _quotient(above: Distribution, below: Distribution) -> Distribution:
-    """Return min(1, above / below); 1 where the token is never drafted."""
+    """Return min(1, above / below), and 1 for tokens where ``below`` is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), 1.0)
     return np.minimum(1.0, ratio)
@@ -259,6 +262,7 @@ def _accept(accept: Chances, size: int) -> Distribution:
     made = np.asarray(accept, dtype=np.float64)
     if made.shape != (size,) or not bool(np.all((made >= 0.0) & (made <= 1.0))):
         raise TheoryError(
-            "The rule is not a list of probabilities.", remedy="Give one from 0 to 1 per token."
+            "The rule is not a list of probabilities.",
+            remedy="Give a number from 0 to 1 per token.",
         )
     return made

@@ -16,7 +16,7 @@ from specviz.tune.surface import Cell
 ON_SIMILAR_TEXTS, ON_THIS_TEXT = "on texts like these", "along this text alone"
 FOREIGN_TEXT_NOTE = (
     "This text was not written by the target with these sampling settings. So the acceptance "
-    "probabilities apply to this text, not to a run."
+    "probabilities apply to this text, not to texts that the target writes."
 )
 
 
@@ -36,7 +36,7 @@ def advice(answer: Answer) -> str:
 def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
     """Return the measured speedup of the best setting, compared with the expected one.
 
-    "" if the setting was not measured.
+    Return "" if the setting was not measured.
     """
     if answer.best is None:
         return ""
@@ -71,7 +71,7 @@ def _ends(cell: Cell | MeasuredCell) -> tuple[float, float]:
 
 
 def _width(answer: Answer, cell: Cell) -> str:
-    """Return the main cause of a wide interval, and how to narrow it."""
+    """Return a sentence on the main cause of a wide interval and how to narrow it, or ""."""
     if cell.from_texts is None or not is_wide(cell.low, cell.high):
         return ""
     if cell.from_texts < 0.5:
@@ -120,7 +120,7 @@ def reason(candidate: Candidate, cell: Cell) -> str:
 def _break_even(candidate: Candidate, cell: Cell, times: StepTimes) -> float | None:
     """Return the α at which the settings are as fast as the target alone.
 
-    None if no α is high enough, or if α does not determine the tokens per round.
+    Return None if no α is high enough, or if α does not determine the tokens per round.
     """
     if times.round_cost is None or not candidate.config.has_ideal:
         return None
@@ -130,7 +130,7 @@ def _break_even(candidate: Candidate, cell: Cell, times: StepTimes) -> float | N
 def speedup_text(cell: Cell) -> str:
     """Return a cell's speedup with its interval."""
     if cell.speedup is None:
-        return f"{TOKENS.bare(cell.tau)} tokens per round; no speedup without step costs"
+        return f"{TOKENS.bare(cell.tau)} tokens per round; the speedup needs step costs"
     least = "at least " if cell.basis == "at least" else ""
     return least + shown_speedup(cell.speedup, cell.low, cell.high, UNCERTAIN)
 
@@ -139,7 +139,7 @@ def basis_text(candidate: Candidate, cell: Cell) -> str:
     """Return whether the values are expected, bounds or measured, and from which data."""
     texts = counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
-    costs = "" if own else ", with the step costs of the token-by-token rule"
+    costs = "" if own else ", with the step costs of token-by-token verification"
     if cell.basis == "expected":
         return f"expected along {texts}{costs}"
     if cell.basis == "at least":

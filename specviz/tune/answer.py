@@ -1,8 +1,8 @@
 """The answer to a question so far: the candidates' speedups over γ and temperature, and a ranking.
 
-A candidate is ranked by its best γ at the question's temperature. Its speed is an expectation along
-texts, a lower bound, or measured in short runs. The best of many candidates may be best by chance:
-the intervals of the speedups show whether it is clearly faster.
+A candidate is ranked by its speedup with its best γ, at the question's temperature. A speedup is
+expected from texts, a lower bound, or measured in short runs. The best of many candidates may be
+best by chance: the intervals of the speedups show whether it is clearly faster.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Candidate:
         return chances_of(self.config, text)
 
     def _known_costs(self, temperature: float) -> StepCosts | None:
-        """Return the step costs if they cover this method's rounds."""
+        """Return the step costs at a temperature if they cover this method's rounds, else None."""
         costs = self.costs.get(temperature)
         return costs if costs is not None and covers_rounds(costs, self.config) else None
 
     @cached_property
     def matching(self) -> Surface:
-        """Return the surface if the draft always proposes its likeliest token.
+        """Return the expected speedups if the draft always proposes its likeliest token.
 
         Several engines draft so by default.
         """
@@ -84,7 +84,8 @@ class Candidate:
     def alpha(self, temperature: float) -> float | None:
         """Return the mean acceptance probability of the texts' tokens.
 
-        None for drafters without a model, and for methods without a probability per candidate.
+        Return None for drafters without a model, and for methods without a probability per
+        candidate.
         """
         if not self.config.has_alpha:
             return None

@@ -220,9 +220,9 @@ class _FreshDistributions:
     def _draft(
         self, context: Sequence[int], tokens: Sequence[int], target: torch.Tensor
     ) -> torch.Tensor:
-        """Return the draft's distributions; uniform distributions without a draft.
+        """Return the draft's distributions; without a draft, return uniform distributions.
 
-        They affect only on which tokens the test bets, not how often it raises a false alarm.
+        They decide on which tokens the test bets. The rate of false alarms does not depend on them.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
@@ -243,7 +243,7 @@ class _FreshDistributions:
 
 
 def _places(before: Round | None, entry: Round) -> list[Place]:
-    """Return the place of each emitted token of a round, such as ``after an acceptance``."""
+    """Return the group of each emitted token of a round, such as ``after an acceptance``."""
     first: Place = "start"
     if before is not None and before.extra_kind == "recovered":
         first = "after a rejection"
@@ -268,7 +268,7 @@ def _verdict(report: AuditReport) -> str:
     if report.passes:
         return f"No {found}"
     return (
-        "A bug: at temperature 0 the text differs from the target's own. "
+        "A bug: at temperature 0 the text differs from the text of the target alone. "
         f"Apart from this, no {found}"
     )
 

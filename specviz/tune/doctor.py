@@ -66,17 +66,17 @@ class ReadingResult(Value):
 
     @property
     def words(self) -> str:
-        """The settings that differ from the files', as text."""
+        """The settings that differ from those in the head's files, as text."""
         return setting_words(dict(self.changes))
 
 
 def setting_words(changes: Mapping[str, Any]) -> str:
-    """Return the settings that differ from the files', as text."""
+    """Return the settings that differ from those in the head's files, as text."""
     return ", ".join(_short(name, value) for name, value in changes.items()) or OWN
 
 
 class DoctorReport(Value):
-    """The results: the files' own settings first, then other settings, best first."""
+    """The results: first with the settings in the head's files, then with others, best first."""
 
     head: str
     target: str
@@ -89,7 +89,10 @@ class DoctorReport(Value):
 
     @property
     def best(self) -> ReadingResult:
-        """The best of the settings that are better than the files'; if none is, the files' own."""
+        """The best result with settings that are better than those in the files.
+
+        If no settings are better, this is the result with the files' settings.
+        """
         better = [each for each in self.results if each.better]
         return max(better, key=lambda each: each.accepted, default=self.results[0])
 
@@ -215,7 +218,7 @@ def _first_places(texts: Sequence[_Text], count: int) -> list[tuple[int, ...]]:
 def _along(
     reading: Reading, texts: Sequence[_Text], sampler: Any, starts: Sequence[Sequence[int]]
 ) -> np.ndarray:
-    """Return acceptance probabilities `[text position, candidate]`."""
+    """Return the acceptance probabilities of the head's candidates `[text position, candidate]`."""
     from specviz.engine.heads.following import acceptance_along
 
     return np.concatenate(
@@ -263,7 +266,7 @@ def _as_pairs(changes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def verdict(report: DoctorReport) -> str:
-    """Return the result in one sentence."""
+    """Return a sentence on whether the head's files have wrong settings."""
     own, best = report.results[0], report.best
     accepted = f"{TOKENS.shown(own.accepted)} of {len(own.by_position)} candidates are accepted"
     if report.healthy:

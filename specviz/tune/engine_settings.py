@@ -94,7 +94,10 @@ def _vllm_notes(finding: Finding) -> list[str]:
             "and uses more memory."
         )
         if finding.top_k or finding.top_p < 1:
-            notes.append("Even then, top-k and top-p apply to the target only, not to the draft.")
+            notes.append(
+                'With "probabilistic", too, top-k and top-p apply to the target only, not to the '
+                "draft."
+            )
     notes += [
         'Both vocabularies must have the same size, unless "use_heterogeneous_vocab" is set.',
         "With imposed rates, the text is not the target's: use them for load tests only. vLLM "
@@ -229,13 +232,14 @@ def _llamacpp_notes(finding: Finding) -> list[str]:
     )
     if finding.draft_model is None:
         return [
-            f"llama.cpp looks up exactly {MAX_LOOKUP_NGRAM} tokens. specviz also tries fewer, so "
-            "llama.cpp finds a match less often.",
+            f"llama.cpp looks up n-grams of exactly {MAX_LOOKUP_NGRAM} tokens. specviz also looks "
+            "up shorter ones, so llama.cpp finds a match less often than specviz.",
             convert,
         ]
     return [
         finding.rule_note("llama.cpp"),
-        "Older versions name the flags --draft-max and --draft-min, which this version refuses.",
+        "Older versions of llama.cpp name the flags --draft-max and --draft-min. This version "
+        "refuses these names.",
         convert,
         "With imposed rates, the text is not the target's: use them for load tests only.",
     ]
@@ -261,7 +265,7 @@ def _transformers(finding: Finding) -> EngineSettings:
                 tau=finding.tau_by(rule),
             ),
             Snippet(
-                label=f"the same, for generation_config.json of {owner}",
+                label=f"the same settings, for generation_config.json of {owner}",
                 language="json",
                 text=json.dumps(fields, indent=2),
             ),
@@ -378,7 +382,7 @@ def _sampling_fields(finding: Finding) -> dict[str, Any]:
 
 
 def _request(finding: Finding, fields: Mapping[str, Any]) -> Snippet:
-    """Return fields to add to each OpenAI request; for a chat, a request with its messages."""
+    """Return fields to add to each OpenAI request, or, for a chat, a request with messages."""
     if not finding.chat:
         return Snippet(label="in each request", language="json", text=json.dumps(fields))
     text = json.dumps({"messages": finding.messages, **fields}, ensure_ascii=False, indent=2)

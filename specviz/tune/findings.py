@@ -20,7 +20,7 @@ ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "transformer
 Language = Literal["shell", "json", "python"]
 
 # lossless: accepts a sampled candidate with probability min(1, target / draft).
-# match: drafts the draft's likeliest token x and accepts x with probability target(x).
+# match: proposes the draft's likeliest token x and accepts x with probability target(x).
 AcceptanceRule = Literal["lossless", "match"]
 
 RATE_DIGITS = 4
@@ -29,9 +29,10 @@ RATE_DIGITS = 4
 class Finding(Value):
     """The models and settings for another engine. Models are folders or names on the Hub.
 
-    ``prompt``: the first scored prompt; with ``chat``, the user message that follows ``before``.
-    ``cumulative``: for every known rule, the probabilities that the first 1, 2, …, γ candidates are
-    all accepted. ``tau``: the tokens per round in specviz.
+    ``prompt``: the first scored prompt; with ``chat``, the user message after the messages
+    ``before``. ``cumulative``: the probabilities that the first 1, 2, …, γ candidates are all
+    accepted, for every acceptance rule under which they are known. ``tau``: the tokens per round in
+    specviz.
     """
 
     target: str
@@ -53,7 +54,9 @@ class Finding(Value):
         assert self.gamma >= 1
         assert all(len(rates) == self.gamma for rates in self.cumulative.values())
         if chosen_drafter(self.drafter).method.needs_draft and self.draft is None:
-            raise ConfigError("There is no draft model.", remedy="Name one, or use prompt lookup.")
+            raise ConfigError(
+                "There is no draft model.", remedy="Name a draft model, or use prompt lookup."
+            )
         if any("\0" in name for name in (self.target, self.draft or "")):
             raise ConfigError(
                 "A model name contains a NUL character, which no command can contain.",
@@ -85,10 +88,10 @@ class Finding(Value):
         return self.draft if chosen_drafter(self.drafter).method.needs_draft else None
 
     def rule_note(self, engine: ServingEngine) -> str:
-        """Return how an engine with the rule "match" differs from specviz."""
+        """Return a note on how specviz differs from an engine with the acceptance rule "match"."""
         rule = (
-            f"{engine} drafts the draft's likeliest token x and accepts x with probability "
-            "target(x), which is lossless, too"
+            f"{engine} proposes the draft's likeliest token x and accepts x with probability "
+            "target(x), which is also lossless"
         )
         if self.temperature == 0:
             return f"{rule}; at temperature 0 this equals specviz's rule."
@@ -122,7 +125,7 @@ class EngineSettings(Value):
 
 
 def tidy_rates(cumulative: Iterable[float]) -> list[float]:
-    """Round rates, clip them to 0 and 1 and make them non-increasing, as engines require."""
+    """Return the rates rounded, clipped to 0 and 1 and made non-increasing, as engines require."""
     tidy, last = list[float](), 1.0
     for rate in cumulative:
         assert not math.isnan(rate)

@@ -37,7 +37,7 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 
 
 def read_verify_costs(text: str, source: str) -> dict[int, float]:
-    """Read a JSON object that gives a cost for each number of tokens verified at once."""
+    """Return verification costs by the number of tokens verified at once, from a JSON object."""
     try:
         record = json.loads(text, parse_int=float)  # float accepts any number of digits
     except (ValueError, RecursionError):
@@ -68,13 +68,13 @@ def _between(known: Mapping[int, float], rows: int) -> float:
 def _check(name: str, cost: float, *, low: float) -> None:
     if not (math.isfinite(cost) and low <= cost <= _HIGHEST):
         raise ConfigError(
-            f"{name} is {cost:g}.", remedy=f"Give it in target steps, up to {_HIGHEST:g}."
+            f"{name} is {cost:g}.", remedy=f"Give a cost in target steps, up to {_HIGHEST:g}."
         )
 
 
 def _refuse(source: str) -> Never:
     raise ConfigError(
         f"{source} contains no verification costs.",
-        remedy=f'Write it as {{"2": 1.02, "6": 1.1}}: tokens verified at once, from 2 to '
-        f"{_MOST_ROWS}, and the cost in target steps.",
+        remedy=f'Write the costs as {{"2": 1.02, "6": 1.1}}: the number of tokens verified at '
+        f"once, from 2 to {_MOST_ROWS}, and the cost in target steps.",
     )

@@ -28,7 +28,7 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
     Args:
         field: Number of candidates, two or more.
-        budget: Measurements of the whole race. The race exceeds the budget by at most one
+        budget: Number of measurements in the whole race. The race exceeds the budget by at most one
             measurement of each candidate in each stage.
     """
     assert field >= 2
@@ -41,7 +41,7 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
 
 def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
-    """Return the indices of the ``count`` highest means, in ascending order.
+    """Return the indices of the ``count`` candidates with the highest means, in ascending order.
 
     Args:
         logs: Logarithms of each candidate's speeds. Candidates without a speed rank last.
@@ -52,7 +52,7 @@ def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
 
 
 def mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """Order prompts round-robin by kind, so that the first few cover all kinds."""
+    """Return the prompts in turn from each kind, so that the first few cover all kinds."""
     by_kind: dict[str | None, list[SuiteItem]] = {}
     for each in items:
         by_kind.setdefault(each.kind, []).append(each)

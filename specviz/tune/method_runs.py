@@ -32,7 +32,7 @@ _SECONDS = 1.0  # for timing one run
 
 
 class ShortRunStudy(Value):
-    """A study that yields short runs, or None for a run without a whole round.
+    """A study that yields a ShortRun for every run, or None for a run without a whole round.
 
     ``config`` sets the method and the temperature.
     """

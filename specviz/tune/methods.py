@@ -4,8 +4,8 @@ For most methods, every token of a text that the target wrote has an acceptance 
 which the expected rounds along the text follow (``theory.along``). With prompt lookup, the text
 determines the rounds. For block verification and trees, the text gives only a lower bound: on
 average, they accept at least as many candidates as one chain with token-by-token verification. For
-``draft_until="cost"``, dynamic trees and heads, it gives no expectation. If step costs do not cover
-a method's rounds, short runs measure the speed (``method_runs``).
+``draft_until="cost"``, dynamic trees and heads, the text gives no expected rounds. If step costs do
+not cover a method's rounds, short runs measure the speed (``method_runs``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def check_method(config: RunConfig) -> None:
     """Raise ConfigError for a method that Tune does not support."""
     if not config.exact:
         raise ConfigError(
-            f"Tune scores text of the target, but rule={config.rule} writes other text.",
+            f"Tune scores text of the target, but rule={config.rule} changes the text's "
+            "distribution.",
             remedy="Choose a lossless rule.",
         )
     if config.draft_method.own:
@@ -83,14 +84,14 @@ def chances_of(config: RunConfig, text: ScoredText) -> Floats:
 
 
 def method_text(config: RunConfig) -> str:
-    """Name the method briefly; empty for a draft model with token-by-token verification."""
+    """Return a short name of the method; "" for a draft model with token-by-token verification."""
     drafter = chosen_drafter(config.drafter)
     words = [] if config.draft_method.needs_draft else [drafter.words]
     return ", ".join((*words, *method_words(config)))
 
 
 class ShortRun(Value):
-    """The result of a short run: how many whole rounds and tokens in them, and the speedup."""
+    """The result of a short run: its whole rounds, the tokens in these rounds, and the speedup."""
 
     gamma: int
     temperature: float

@@ -35,7 +35,7 @@ _KEPT = 8  # settings that are compared on all prompts
 
 
 class Parity(Value):
-    """A study that compares the acceptance of one or two engines with our own."""
+    """A study that compares the acceptance of one or two engines with that of specviz."""
 
     measured: tuple[EngineMeasurement, ...]
     config: RunConfig
@@ -104,17 +104,18 @@ class _EngineParity:
     def _check(self, most: int | None) -> None:
         if most is not None and most < self.measured.gamma:
             raise ConfigError(
-                f"The engine drafts {self.measured.gamma} candidates per round; this head has "
-                f"only {most}.",
+                f"The engine drafts {self.measured.gamma} candidates per round; this head drafts "
+                f"at most {most}.",
                 remedy="Compare an engine that serves the same head.",
             )
 
     def _compare_settings(
         self, found: Sequence[Reading], walked: Sequence[_Walked]
     ) -> Iterator[SettingCounts | int]:
-        """Yield the counts of the files' own settings, and of those nearest to the engine's counts.
+        """Yield counts for the files' own settings, and for the settings that fit the engine best.
 
-        Before the counts, yield how many settings were tried so far.
+        These are the settings whose counts are nearest to the engine's. Before the counts, yield
+        how many settings were tried so far.
         """
         some, far = walked[:_SCREENED], dict[int, float]()
         for index, reading in enumerate(found[1:], 1):
@@ -153,7 +154,8 @@ class _Text(Value, eq=False):
         if answer.prompt_tokens not in (None, len(prompt)):
             notes.append(
                 f"The engine counts {answer.prompt_tokens} tokens in prompt {answer.number + 1}, "
-                f"our tokenizer {len(prompt)}: the engine's chat template or tokenizer differs."
+                f"our tokenizer {len(prompt)}: the engine's chat template or tokenizer differs "
+                "from ours."
             )
         text = _extended(parity, pair, prompt, ids, temperature, places)
         departures = _departures(text, len(prompt), len(ids)) if temperature == 0 else 0.0
@@ -207,19 +209,20 @@ def _explained(reference: Reference, gamma: int) -> bool:
 
 
 def _ids_of(pair: Pair, answer: EngineText) -> tuple[list[int], list[str]]:
-    """Return the answer's token ids, and notes. Missing ids are computed from its text."""
+    """Return the answer's token ids, and notes; compute missing ids from the answer's text."""
     ids, notes = list(answer.token_ids), list[str]()
     if len(ids) != answer.tokens:
         ids = list(pair.tokenizer(answer.text, add_special_tokens=False)["input_ids"])
         if len(ids) != answer.tokens:
             notes.append(
-                f"Answer {answer.number + 1} has {answer.tokens} tokens, but its text has "
-                f"{len(ids)} for our tokenizer: rounds along it are not exactly the engine's."
+                f"Answer {answer.number + 1} has {answer.tokens} tokens, but our tokenizer gives "
+                f"{len(ids)} tokens for its text. So the rounds along this text are not exactly "
+                "those of the engine."
             )
     if any(not 0 <= each < pair.vocabulary for each in ids) or len(ids) < 2:
         raise ConfigError(
             f"Answer {answer.number + 1} of the engine cannot be a text of "
-            f"{pair.info.target.name}: its tokens are unknown or fewer than two.",
+            f"{pair.info.target.name}: it has unknown tokens or fewer than two tokens.",
             remedy="Compare an engine that serves this target.",
         )
     return ids, notes

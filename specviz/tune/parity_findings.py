@@ -39,7 +39,7 @@ _DIFFERENT_DRAFTS = 0.02  # relative difference of drafted candidates per round 
 _ROUNDING = 0.1  # share of texts that may differ because half precision rounds
 _LARGEST = 700.0  # the exponential of a larger logarithm may overflow
 _CAUSES: dict[Condition, str] = {
-    "repeated": "when a prompt is asked again: the prefix cache of the engine is the cause",
+    "repeated": "when a prompt is sent again: the prefix cache of the engine is the cause",
     "concurrent": "when several requests run at once",
     "sampled": "at temperature {temperature:g} than at temperature 0, relative to the reference. "
     "The reference drafts greedily, so it does not apply to an engine that samples its drafts",
@@ -47,7 +47,10 @@ _CAUSES: dict[Condition, str] = {
 
 
 class Reference(Value):
-    """The counts of our rounds along the texts of a sample, one entry per unit."""
+    """The counts of our rounds along a sample's texts.
+
+    There is one entry per unit, that is, per answer or per group of simultaneous answers.
+    """
 
     sample: Sample
     counts: tuple[Counts, ...]
@@ -62,7 +65,7 @@ class Reference(Value):
         return [[text.number for text in each.texts] for each in self.sample.units]
 
     def grouped(self, members: Sequence[Sequence[int]]) -> Reference:
-        """Return a reference whose units are sums of these; ``members``: which units to sum."""
+        """Return a reference with merged units: each entry of ``members`` lists units to add up."""
         units = [replace(self.sample.units[0], counts=total([self.engine[each] for each in some]))
                  for some in members]  # fmt: skip
         return Reference(
@@ -94,7 +97,7 @@ def report_of(
     notes: Sequence[str],
     other: tuple[str, Reference] | None = None,
 ) -> ParityReport:
-    """Return the report.
+    """Return the report that compares one engine with the reference.
 
     Args:
         references: one for each sample of the measurement.
@@ -138,8 +141,8 @@ def _overall(reference: Reference, level: float) -> Iterator[Finding]:
     elif low > 0:
         yield _finding(
             "higher", low, high,
-            f"The engine's τ is {_more(low, high)} than the reference's: its settings of the "
-            "head are better, or it has another head.",
+            f"The engine's τ is {_more(low, high)} than the reference's: the engine has better "
+            "head settings or another head.",
         )  # fmt: skip
 
 
@@ -161,21 +164,21 @@ def _rates(reference: Reference, position: int, given: int, level: float) -> Rat
 
 
 def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
-    """Name the first position where acceptance is lower."""
+    """Yield a finding on the first position where acceptance is lower than the reference's."""
     first = next((each for each in positions if each.given.high < 0), None)
     if first is None:
         return
     low, high = first.given.low, first.given.high
     if first.position == 1:
         what = (
-            "Acceptance is lower from position 1 on. Possible causes: other layers, another norm, "
-            "other token ids, another target, or another head"
+            "Acceptance is lower than the reference's from position 1 on. Possible causes: other "
+            "layers, another norm, other token ids, another target, or another head"
         )
     else:
         what = (
-            f"Acceptance is lower at position {first.position}; no earlier position shows a "
-            "difference. Possible causes: the head continues from another of its states, or its KV "
-            "cache is wrong"
+            f"Acceptance is lower than the reference's at position {first.position}; no earlier "
+            "position shows a difference. Possible causes: the head continues from another of its "
+            "states, or its KV cache is wrong"
         )
     yield _finding(
         "positions", low, high,
@@ -190,9 +193,9 @@ def _setting(
     gamma: int,
     level: float,
 ) -> tuple[str, list[Finding]]:
-    """Return the settings whose counts are nearest to the engine's, and a finding.
+    """Return the settings whose counts are nearest to the engine's, and a list of findings.
 
-    The finding is left out unless these settings are clearly nearer than those of the files.
+    The list is empty unless these settings are clearly nearer than those of the head's files.
     """
     if not settings:
         return "", []
@@ -213,9 +216,9 @@ def _setting(
         if each is not best and not _is_worse(engine, each, best, gamma, level)
     ]
     sentence = (
-        f"The engine's acceptance fits the setting {best.words} better than the head files' own: "
-        f"its counts are nearer to that setting's, by {_range(low, high)} of the distance between "
-        "the two settings' counts."
+        f"The engine's acceptance fits the setting {best.words} better than the setting in the "
+        f"head's files: the engine's counts are nearer to the counts with {best.words}, by "
+        f"{_range(low, high)} of the distance between the two settings' counts."
     )
     if alike:
         sentence += f" Other settings that cannot be ruled out: {'; '.join(alike)}."
@@ -245,9 +248,9 @@ def _target(departures: Sequence[float], level: float) -> Iterator[Finding]:
 
 
 def _conditions(references: Sequence[Reference], level: float) -> Iterator[Finding]:
-    """Compare "repeated" with "alone", and the other conditions with "repeated".
+    """Yield findings: compare "repeated" with "alone", and other conditions with "repeated".
 
-    If "repeated" was not measured, compare them with "alone", too.
+    If "repeated" was not measured, compare the other conditions with "alone".
     """
     for each in references[1:]:
         condition = each.sample.condition
@@ -269,7 +272,7 @@ def _against_engine(
             "engine",
             low,
             high,
-            f"Relative to each engine's reference, τ is {much} than with {name}.",
+            f"Relative to each engine's reference, this engine's τ is {much} than with {name}.",
         )
 
 
@@ -293,7 +296,7 @@ def _result(reference: Reference, level: float) -> ConditionResult:
 
 
 def _change(logarithm: Estimate, level: float) -> tuple[float, float]:
-    """Return the interval of a relative change of τ."""
+    """Return the interval of a relative change of τ, given the logarithm of the ratio."""
     low, high = logarithm.interval(level)
     return math.expm1(low), math.expm1(high) if high < _LARGEST else math.inf
 
@@ -312,7 +315,7 @@ def _draft_note(reference: Reference) -> Iterator[str]:
     if drafted < (1 - _DIFFERENT_DRAFTS) * expected:
         yield (
             f"The engine drafts {TOKENS.shown(drafted)} candidates per round, the reference "
-            f"{TOKENS.shown(expected)}: the engine ends some drafts early, and late positions are "
+            f"{TOKENS.shown(expected)}: the engine ends some drafts early, so late positions are "
             "not comparable."
         )
 
@@ -322,7 +325,7 @@ def _sampling_note(reference: Reference, level: float) -> Iterator[str]:
     if reference.sample.condition == "sampled" and low > 0:
         yield (
             f"At temperature {reference.sample.temperature:g} the engine accepts more than the "
-            "reference, which drafts greedily: the engine samples its drafts, so the reference "
+            "reference, which drafts greedily. So the engine samples its drafts, and the reference "
             "does not apply at this temperature."
         )
 

@@ -61,8 +61,8 @@ def accepted_length(counts: Sequence[Counts]) -> Estimate:
 def at_position(counts: Sequence[Counts], position: int, given: int) -> Estimate | None:
     """Return the acceptance rate at a position.
 
-    It is computed over the rounds that accepted the candidate at position ``given`` or, if
-    ``given`` is 0, over all rounds. None if there are no such rounds.
+    The rate covers the rounds that accepted the candidate at position ``given`` or, if ``given`` is
+    0, all rounds. Return None if there are no such rounds.
     """
     rows = [(each.drafts, *each.padded(position)) for each in counts]
     return ratio([row[position] for row in rows], [row[given] for row in rows])
@@ -84,8 +84,8 @@ def nearer(
 ) -> Estimate | None:
     """Return how much nearer the engine's counts are to ``second`` than to ``first``.
 
-    The value is 1 if the engine's counts equal ``second``, and -1 if they equal ``first``. None if
-    ``first`` and ``second`` differ on fewer than four prompts.
+    The value is 1 if the engine's counts equal ``second``, and -1 if they equal ``first``. Return
+    None if ``first`` and ``second`` differ on fewer than four prompts.
     """
     rows = list(zip(engine, first, second, strict=True))
     apart = [

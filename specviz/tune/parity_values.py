@@ -47,7 +47,7 @@ def total(counts: Sequence[Counts]) -> Counts:
 
 
 class EngineText(Value):
-    """The engine's answer to prompt ``number``; ``token_ids`` is empty if it reports none."""
+    """The engine's answer to prompt ``number``; no ``token_ids`` if the engine reports none."""
 
     number: int
     prompt: str
@@ -96,7 +96,7 @@ class ConditionResult(Value):
     """Acceptance under one condition.
 
     ``change``: the engine's τ divided by the reference's, minus 1. ``low`` and ``high``: the ends
-    of its interval.
+    of the interval of ``change``.
     """
 
     condition: Condition
@@ -130,7 +130,10 @@ class Rates(Value):
 
 
 class PositionResult(Value):
-    """Acceptance at a position, over rounds that accepted all candidates before, and over all."""
+    """Acceptance at a position.
+
+    ``given``: over rounds that accepted all earlier candidates. ``per_round``: over all rounds.
+    """
 
     position: int
     given: Rates
@@ -156,7 +159,7 @@ class ParityReport(Value):
 
     @property
     def lower(self) -> bool:
-        """Whether a finding shows that the engine accepts less, under at least one condition."""
+        """Whether any finding shows that the engine accepts less than the reference."""
         return any(each.kind in ("lower", "positions", "condition") for each in self.findings)
 
 
@@ -170,7 +173,7 @@ def condition_words(condition: Condition, temperature: float) -> str:
 
 
 def parity_verdict(report: ParityReport) -> str:
-    """Return the result in one sentence."""
+    """Return a sentence on whether the engine's acceptance differs from the reference."""
     alone = report.conditions[0]
     kinds = {each.kind for each in report.findings} - {"engine"}
     engine, reference = TOKENS.shown(alone.engine.tau), TOKENS.shown(alone.reference.tau)
@@ -178,7 +181,9 @@ def parity_verdict(report: ParityReport) -> str:
     if kinds & {"lower", "positions"}:
         return f"The engine accepts less than the reference: {figures}."
     if "condition" in kinds:
-        return f"The engine accepts less under some conditions. Alone: {figures}."
+        return (
+            f"The engine accepts less under some conditions. With one request at a time: {figures}."
+        )
     if kinds:
         return f"The engine differs from the reference: {figures}."
     return f"No difference shown: {figures}."

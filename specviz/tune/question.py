@@ -107,7 +107,7 @@ class Question(Value):
     def grows(self) -> bool:
         """Return whether further continuations make the answer more precise.
 
-        With several prompts they do not, because the interval is over prompts.
+        With several prompts they do not: the interval then covers the variation between prompts.
         """
         own = self.text is None and not any(each.spec.served for each in self.lanes)
         return own and len(self.items) == 1 and self.temperature > 0 and self.text_budget > 0
@@ -132,15 +132,12 @@ def with_draft(default: Lane, draft: str, target: str) -> Lane:
 
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:
-    """Raise ConfigError for an unsupported method.
-
-    Also if a setting that is not part of the method differs from ``like``.
-    """
+    """Raise ConfigError if the method is unsupported or another setting differs from ``like``."""
     check_method(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if getattr(config, name) != getattr(like, name):
             raise ConfigError(
-                f"A candidate has its own {name}.",
+                f"A candidate has a different {name}.",
                 remedy="Only the pair, the simulated sizes and the method may differ between "
                 "candidates.",
             )

@@ -96,7 +96,7 @@ def surface(
 ) -> Surface:
     """Return a cell for every γ and temperature.
 
-    Texts to whose tokens the target gives probability 0 are left out.
+    Texts that contain a token with target probability 0 are left out.
 
     Args:
         known: A cache of each text's expected rounds for these ``gammas`` and ``odds``. Rounds of
@@ -169,7 +169,7 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
 def enough_texts(cell: Cell) -> int:
     """Return how many texts are enough.
 
-    They are enough if the interval is ± 10 %, or if most of its width comes from the step costs.
+    Texts are enough if the interval is ± 10 %, or if most of its width comes from the step costs.
     """
     if cell.from_texts is None or not cell.low or not cell.high:
         return cell.num_texts
@@ -225,8 +225,7 @@ def _speedup(texts: Sequence[ExpectedRounds], costs: StepCosts) -> tuple[float, 
 def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
     """Return the seconds (target alone, speculative) of each segment of a text.
 
-    A segment's share of the speculative seconds is its share of the rounds, counted where they
-    begin.
+    A segment's share of the speculative seconds is the share of rounds that begin in the segment.
     """
     length = len(text.begins)
     count = max(1, round(length / _SEGMENT), min(_FEWEST, length // _SHORTEST))

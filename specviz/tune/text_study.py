@@ -53,9 +53,8 @@ class TextStudy(Value):
     another study, to be scored again, in the order of samplings, prompts and continuations.
     ``continuations``: the number of texts for each prompt at the first sampling; one if that
     sampling is greedy. The first of these texts has the configuration's seed plus
-    ``first_continuation``, and the seed of each further one is 1 higher. ``text``: a text to score
-    after each prompt, instead of text that the target writes. ``costs``: whether to yield step
-    costs.
+    ``first_continuation``; the seed of every next text is 1 higher. ``text``: a text to score after
+    each prompt, instead of text that the target writes. ``costs``: whether to yield step costs.
     """
 
     items: tuple[SuiteItem, ...]
@@ -86,7 +85,7 @@ class TextStudy(Value):
             yield CostsFound(temperatures=group, costs=made)
 
     def shares(self) -> tuple[TextStudy | Texts, ...]:
-        """Split the study: return one for the pair and its costs, and one for each text."""
+        """Split the study into studies: one for the pair and its costs, and one for each text."""
         each_text = (
             replace(
                 self,

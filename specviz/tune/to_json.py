@@ -21,9 +21,9 @@ SCHEMA = 1
 
 
 def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
-    """Convert an answer.
+    """Convert an answer to JSON values.
 
-    ``surface`` has the cells of the best candidate, or of the first if none is ranked.
+    ``surface`` has the cells of the best candidate, or of the first if no candidate is ranked.
     """
     first = answer.best[0] if answer.best else None
     shown = first or next(iter(answer.candidates), None)
@@ -94,7 +94,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def scored_to_json(text: ScoredText) -> dict[str, Any]:
-    """Convert a scored text: every token, and acceptance by the kind of token."""
+    """Convert a scored text to JSON values: every token, and acceptance by the kind of token."""
     scores = text.scores
     assert scores is not None
     count = len(text.token_ids)

@@ -94,7 +94,8 @@ class TuneJob(MakerJob):
     def seconds_left(self) -> float | None:
         """Return the estimated seconds left; None if unknown.
 
-        Unknown before the first text, while step costs are measured, and if short runs follow.
+        The time is unknown before the first text, while step costs are measured, and if short runs
+        follow.
         """
         if self._refines_until is not None:
             return max(0.0, self._refines_until - self._clock())
@@ -156,7 +157,8 @@ class TuneJob(MakerJob):
     def _num_more(self, seconds: float) -> int:
         """Return how many further continuations are needed and fit into the time.
 
-        At most as many as exist already, because the estimate of the number needed is rough.
+        The result is at most the number that exist already, because the estimate of the number
+        needed is rough.
         """
         best, have = self.answer.best, self._continuations
         if best is None or not best[1].num_texts or not self._seconds:
@@ -212,9 +214,10 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
-        """Return the tokens of the texts of a finished candidate with the same target, or ().
+        """Return the tokens of the texts of a finished candidate with the same target.
 
-        ``first``: the index of the first text to return.
+        The result is () if there is no such candidate. ``first``: the index of the first text to
+        return.
         """
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place

@@ -356,15 +356,15 @@ def test_rejects_an_invalid_question(changes: dict[str, Any], culprit: str) -> N
 @pytest.mark.parametrize(
     ("typed", "culprit"),
     [
-        ("rule=over-accept,epsilon=0.1", "rule=over-accept writes"),
+        ("rule=over-accept,epsilon=0.1", "rule=over-accept changes"),
         ("stop=END", "without forks and stop strings"),
         ("forks=1:1:5=0.5", "without forks and stop strings"),
-        ("gamma=8", "its own gamma"),
-        ("temperature=0", "its own temperature"),
-        ("top-k=40", "its own top_k"),
-        ("max-new-tokens=9", "its own max_new_tokens"),
-        ("seed=9", "its own seed"),
-        ("chat=yes", "its own chat"),
+        ("gamma=8", "a different gamma"),
+        ("temperature=0", "a different temperature"),
+        ("top-k=40", "a different top_k"),
+        ("max-new-tokens=9", "a different max_new_tokens"),
+        ("seed=9", "a different seed"),
+        ("chat=yes", "a different chat"),
     ],
 )
 def test_rejects_candidates_that_differ_in_more_than_the_method(typed: str, culprit: str) -> None:

@@ -66,12 +66,12 @@ def test_methods_become_candidates_and_the_table_shows_their_basis(maker: Scorin
 def test_leaves_out_invalid_methods_with_a_warning(maker: ScoringMaker) -> None:
     bad = {
         "rule=blocks": "rule is 'blocks'.",
-        "rule=typical,epsilon=0.1": "but rule=typical writes other text.",
+        "rule=typical,epsilon=0.1": "but rule=typical changes the text's distribution.",
         "drafter=os:system": "custom drafters.",
         "draft_until=oracle": "The oracle is a bound",
         "branching=2x0": "A tree has a branching of 0.",
         "num_drafts=2,rule=block": "rule=block verifies only one chain.",
-        "gamma=3": "its own gamma.",
+        "gamma=3": "a different gamma.",
         "nonsense": "is not key=value",
     }
     app = page_of("tune")

@@ -1,6 +1,7 @@
-"""The exact output distribution of batch speculation on a small Markov chain.
+"""The exact output distribution of batch speculation (several drafts) on a small Markov chain.
 
-All texts of algorithm 4 of Yin et al. 2024 are enumerated, without using their theorem 3.
+All texts that algorithm 4 of Yin et al. 2024 can emit are enumerated; theorem 3 of that paper is
+not used.
 """
 
 from __future__ import annotations

@@ -119,24 +119,30 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Round down the largest value at which a claim holds, so that it holds at the result too."""
+    """Return ``value``, rounded down: a claim that holds up to ``value`` holds at the result."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Round up the smallest value at which a claim holds, so that it holds at the result too."""
+    """Return ``value``, rounded up: a claim that holds from ``value`` on holds at the result."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 
 def holds_up_to(difference: Callable[[float], float], low: float, high: float) -> float:
-    """Return the largest value at which a claim holds: the crossing, rounded down."""
+    """Return the largest value at which a claim holds: where ``difference`` changes sign.
+
+    The result is rounded down.
+    """
     return rounded_down(crossing(difference, low, high))
 
 
 def holds_from(
     difference: Callable[[float], float], low: float, high: float, places: int = 3
 ) -> float:
-    """Return the smallest value at which a claim holds: the crossing, rounded up."""
+    """Return the smallest value at which a claim holds: where ``difference`` changes sign.
+
+    The result is rounded up.
+    """
     return rounded_up(crossing(difference, low, high), places)
 
 

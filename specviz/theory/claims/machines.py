@@ -66,8 +66,8 @@ def _terabytes() -> Claim:
         finding=f"A pass reads the weights once: in bf16 {weights[0] / 1e9:.0f} GB for 8B "
         f"parameters, {weights[1] / 1e9:.0f} GB for 70B and {weights[2] / 1e9:.0f} GB for 405B. "
         "The quote's point, that reading is the bottleneck, holds at batch 1.",
-        flip=f"One terabyte per token takes {flip_at / 1e9:.0f} billion parameters in bf16, all "
-        "of them active.",
+        flip=f"A pass reads one terabyte if the model has {flip_at / 1e9:.0f} billion parameters "
+        "in bf16, all of them active.",
         figures=(
             Figure(label="8B", value=weights[0] / 1e9, form=".0f", unit=" GB"),
             Figure(label="70B", value=weights[1] / 1e9, form=".0f", unit=" GB"),
@@ -96,7 +96,7 @@ def _one_pass() -> Claim:
         f"weights takes longer than computing. For an 8B model on an H200 with {_CONTEXT} tokens "
         f"of context, the roofline gives v = {costs[0]:.2f} at batch 1, {costs[3]:.2f} "
         f"at 64 and {costs[5]:.2f} at 256. On a real machine v must be measured.",
-        flip=f"v exceeds 1.1 from batch {flip_at}.",
+        flip=f"v exceeds 1.1 from a batch of {flip_at} on.",
         figures=(
             Figure(label="v, batch 1", value=costs[0]),
             Figure(label="v, batch 256", value=costs[5]),
@@ -108,7 +108,10 @@ def _one_pass() -> Claim:
 
 
 def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
-    """Return a link to the chart over batch size; ``parameters`` are those of target and draft."""
+    """Return a link to the chart over batch size.
+
+    ``parameters`` are the numbers of parameters of ``target`` and ``draft``.
+    """
     sizes = (
         (f"misleading_{name}", math.floor(number / 1e8) / 10) for name, number in parameters.items()
     )
@@ -137,13 +140,14 @@ def _barely_fits() -> Claim:
         quote="A valuable technique when the primary model barely fits within GPU memory "
         "constraints … both models must reside in memory.",
         verdict=verdict_for([both > 0, 1 / 1.1 - paired / alone < 0.01]),
-        finding=f"The two sentences contradict each other. On 80 GB a bf16 target of up to "
+        finding=f"The quote’s two sentences contradict each other. On 80 GB a bf16 target of up to "
         f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft a "
         f"tenth of its size, up to {paired / 1e9:.1f}B. A target between these sizes barely fits "
         "and leaves no memory for the draft. If the target does not fit and is read from main "
         "memory, a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
-        flip=f"With a draft a tenth of its size, a target may take {100 * paired / alone:.0f} % "
-        f"of the memory it could use alone: {paired / 1e9:.1f}B parameters on 80 GB.",
+        flip=f"If the draft has a tenth of the target’s size, the target may take "
+        f"{100 * paired / alone:.0f} % of the memory that it could use alone: "
+        f"{paired / 1e9:.1f}B parameters on 80 GB.",
         figures=(
             Figure(label="target alone", value=alone / 1e9, form=".1f", unit="B"),
             Figure(label="with a draft", value=paired / 1e9, form=".1f", unit="B"),
@@ -155,7 +159,7 @@ def _barely_fits() -> Claim:
 
 
 def _largest_target(gpu: Gpu, draft_share: float) -> float:
-    """Return the number of parameters of the largest target that fits beside a draft.
+    """Return the parameter count of the largest target that fits into memory beside a draft.
 
     The draft has ``draft_share`` times the target's parameters.
     """
@@ -181,15 +185,16 @@ def _small_targets() -> Claim:
         "memory.",
         verdict=verdict_for(gain(overhead) < _MARGINAL for overhead in _OVERHEADS),
         finding=f"The formula contains α, c and v, not size. But every step also has a fixed "
-        f"cost, which is a larger share for small models. A fixed cost equal to the target’s own "
-        f"work raises c from {cost:.2f} to {_with_overhead(cost, 1.0):.2f} and lowers the speedup "
-        f"from {gain(0.0):.2f}× to {gain(1.0):.2f}× (α {alpha:.2f}). Here “marginal” means below "
-        f"{_MARGINAL:g}×. The embedded target is a small model; run it to measure the speedup.",
-        flip=f"The speedup falls below {_MARGINAL:g}× when the fixed cost is {flip_at:.2f} of "
-        "the target’s own work.",
+        f"cost, which is a larger share for small models. A fixed cost as high as the rest of a "
+        f"target step raises c from {cost:.2f} to {_with_overhead(cost, 1.0):.2f} and lowers the "
+        f"speedup from {gain(0.0):.2f}× to {gain(1.0):.2f}× (α {alpha:.2f}). Here “marginal” means "
+        f"below {_MARGINAL:g}×. The embedded target is a small model; run it to measure the "
+        "speedup.",
+        flip=f"The speedup falls below {_MARGINAL:g}× when the fixed cost is {flip_at:.2f} times "
+        "the rest of a target step.",
         figures=(
             Figure(label="no fixed cost", value=gain(0.0), unit="×"),
-            Figure(label="fixed cost = work", value=gain(1.0), unit="×"),
+            Figure(label="fixed cost = rest of step", value=gain(1.0), unit="×"),
             Figure(label="below 1.1× from", value=flip_at),
         ),
         chart=speed_chart(
@@ -221,16 +226,16 @@ def _own_benchmark() -> Claim:
         "num_assistant_tokens=10 … {50/speculative_time:.2f} … speedup = baseline_time / "
         "speculative_time",
         verdict=verdict_for(abs(each - 1) < 0.01 for each in (short, cold, speeds[0] / speeds[1])),
-        finding=f"A pair without any speedup is reported as {short:.2f}× if its sampled text "
-        f"ends after 30 tokens instead of {_GUIDE_TOKENS}, and as {cold:.2f}× if the first call, "
-        f"the baseline, spends as long as 25 steps on warm-up. The listing also compares a greedy "
-        f"baseline with sampled text, although acceptance depends on temperature: by the formula, "
-        f"Leviathan’s {greedy.draft} reaches {speeds[0]:.2f}× greedy and {speeds[1]:.2f}× "
-        "sampled. The listing’s γ of 10 is an upper limit: by default the library stops drafting "
-        "where the draft’s confidence is low.",
+        finding=f"For a pair without any speedup, the listing prints {short:.2f}× if the sampled "
+        f"text ends after 30 tokens instead of {_GUIDE_TOKENS}. It prints {cold:.2f}× if the first "
+        "call (the baseline) needs the time of 25 steps for warm-up. The listing also compares a "
+        "greedy baseline with sampled text, although acceptance depends on temperature: by the "
+        f"formula, Leviathan’s {greedy.draft} reaches {speeds[0]:.2f}× greedy and "
+        f"{speeds[1]:.2f}× sampled. The listing’s γ of 10 is an upper limit: by default the "
+        "library stops drafting where the draft’s confidence is low.",
         flip=f"The listing prints “2.00x faster” for a pair without any speedup if the text ends "
         f"after {flip_at:.0f} tokens. Its result is right only if both runs are warmed up "
-        "and generate 50 tokens at one temperature.",
+        "and generate 50 tokens at the same temperature.",
         figures=(
             Figure(label="ends after 30", value=short, unit="×"),
             Figure(label="25 steps of warm-up", value=cold, unit="×"),

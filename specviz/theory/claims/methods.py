@@ -53,7 +53,7 @@ def _unsure_tokens() -> Claim:
         "lower than this threshold, the assistant model stops the current token generation "
         "iteration …",
         verdict=verdict_for([max(still_verified, not_drawn) < _ROUNDING, bias < _ROUNDING]),
-        finding="The quote does not specify what happens to the unsure token, and that decides "
+        finding="The quote does not specify what happens to the unsure token, which decides "
         f"whether the output is exact. With draft {_format_probs(THREE.draft)}, target "
         f"{_format_probs(THREE.target)} and threshold {_SURE:g}: if the token is still verified, "
         f"the error is {still_verified:.0e}; if it is dropped and a target token replaces it, the "
@@ -96,10 +96,10 @@ def _never_worse() -> Claim:
         f"verification {token:.4f}. On "
         f"{_CHAINS} pairs of random Markov chains with γ {_GAMMA}, where the distributions depend "
         f"on the previous token, block verification accepts up to {most:.2f} times as many. The "
-        f"quote does not hold for every block: if A A was drafted, block verification accepts "
-        f"{alone[1]:.2f} on average, token verification {alone[0]:.2f}.",
-        flip=f"At γ 1 the two verifiers are identical; block verification accepts more if γ "
-        f"is {flip_at} or larger.",
+        f"quote does not hold for every block: if the block A A was drafted, block verification "
+        f"accepts {alone[1]:.2f} on average, token verification {alone[0]:.2f}.",
+        flip=f"At γ 1 the two verifiers are identical; from γ {flip_at} on, block verification "
+        "accepts more candidates than token verification.",
         figures=(
             Figure(label="token verification, γ 2", value=token, form=".4f"),
             Figure(label="block verification, γ 2", value=block, form=".4f"),

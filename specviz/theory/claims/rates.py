@@ -50,7 +50,8 @@ def _counted_acceptance() -> Claim:
         source=GUIDE,
         quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
         verdict=verdict_for([abs(alpha - share) < 0.01]),
-        finding=f"{share:.1f} is accepted / drafted. Candidates after a rejected one were never "
+        finding=f"The {share:.1f} of the quote is accepted / drafted, not α. Candidates after a "
+        "rejected one were never "
         f"tested, so accepted / drafted is below α: an average of three accepted candidates per "
         f"five drafted means α = {alpha:.4f}. "
         f"With α = {share:.1f} the usual formula gives {expected_tokens(share, gamma):.3f} tokens "
@@ -105,10 +106,11 @@ def _draft_lengths() -> Claim:
         source=GUIDE,
         quote="High α: Employ a larger γ (7–10 tokens) … Low α: Opt for a smaller γ (3–5 tokens)",
         verdict=verdict_for([*high, *low]),
-        finding=f"The direction is right, but the numbers fit only one range of c. At c = 0.10 the "
+        finding=f"The quote’s direction is right, but its numbers fit only one range of c. At c = "
+        f"0.10 the "
         f"best γ is {high_best} for α 0.90, {low_best} for α 0.50 and "
         f"{best_gamma(0.3, 0.1)[0]} for α 0.30; at c = 0.30 it is {best_gamma(0.3, 0.3)[0]} (do "
-        f"not draft) for α 0.30. The rule is right in {sum(high) + sum(low)} of the "
+        f"not draft) for α 0.30. The quote is right in {sum(high) + sum(low)} of the "
         f"{len(high) + len(low)} cases tested here.",
         flip=f"For α 0.80 the best γ is within 7–10 only from c = {longest:.3f} to "
         f"c = {shortest:.3f}.",
@@ -138,7 +140,8 @@ def _acceptance_length() -> Claim:
         finding=f"The quote’s wording makes every number wrong by one. The usual formula includes "
         f"the extra token: {emitted:.3f} tokens emitted per round at α 0.60 and γ 5, of which "
         f"{accepted:.3f} were accepted.",
-        flip=f"Never: emitted minus accepted is {max(gaps):.0f} at every α and γ.",
+        flip=f"The verdict never changes: a round emits {max(gaps):.0f} token more than it "
+        "accepts, at every α and γ.",
         figures=(
             Figure(label="emitted per round", value=emitted, form=".3f"),
             Figure(label="accepted per round", value=accepted, form=".3f"),
@@ -170,7 +173,7 @@ def _six_tokens() -> Claim:
         figures=(
             Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
-            Figure(label="half of rounds from α", value=half, form=".3f"),
+            Figure(label="half of rounds: six tokens from α", value=half, form=".3f"),
         ),
         chart=tokens_chart(half, 5),
         run="estimates",

@@ -113,12 +113,14 @@ def _new_token_from_target() -> Claim:
         quote="if rejected: Discard this token and all following draft tokens … Generate one new "
         "token from target model",
         verdict=verdict_for([bias < _ROUNDING]),
-        finding=f"Read literally, this is not lossless. If the new token is drawn from the target, "
+        finding=f"Read literally, the rule of the quote is not lossless. If the new token is drawn "
+        f"from the target, "
         f"the output is ({', '.join(f'{each:.4g}' for each in made)}) for a target of "
         f"({', '.join(f'{each:.4g}' for each in _TARGET)}), an error of {bias:.3f} in total "
         f"variation. The token must be drawn from the residual.",
         flip=f"The error falls below 0.01 once the draft has moved {100 * flip_at:.0f} % of the "
-        "way to the target. It is zero only if both are equal or nothing is rejected.",
+        "way to the target. The error is zero only if draft and target are equal or nothing is "
+        "rejected.",
         figures=(
             Figure(label="error, from the target", value=bias, form=".3f"),
             Figure(label="error, from the residual", value=_lossless_bias(_DRAFT), form=".0e"),
@@ -150,10 +152,11 @@ def _same_tokenizer() -> Claim:
         source=GUIDE,
         quote="Identical tokenizer to the target model. This is an absolute requirement.",
         verdict=verdict_for([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
-        finding=f"High acceptance needs this, exactness does not. The rule is exact for any draft "
-        f"distribution over the target’s token ids: a draft that cannot generate one of the five "
-        f"tokens, and the five-token draft with its ids permuted in all {len(shuffled)} ways, have "
-        f"an error of at most {max(biases):.0e}. But acceptance ranges from {min(overlaps):.2f} "
+        finding=f"High acceptance needs identical tokenizers, exactness does not. The rule is "
+        f"exact for any draft distribution over the target’s token ids: a draft that cannot "
+        f"generate one of the five tokens, and the five-token draft with its ids permuted in all "
+        f"{len(shuffled)} ways, have an error of at most {max(biases):.0e}. But acceptance ranges "
+        f"from {min(overlaps):.2f} "
         f"to {max(overlaps):.2f} over the permutations. specviz rejects a pair unless all token "
         "ids match (except padding), because every acceptance probability compares both models on "
         "the same token. Methods for different vocabularies exist (Timor et al. 2025); they are "
@@ -196,8 +199,8 @@ def _fewest_rejections() -> Claim:
         f"verification accepts {block:.3f} of three candidates, token verification {token:.3f}. "
         f"On a Markov chain of {_HORIZON} tokens, eight parallel drafts lower the rejections from "
         f"{_chain(1):.3f} to {_chain(8):.3f}.",
-        flip=f"Block verification accepts more from γ = {flip_at}. Parallel drafts lower the "
-        "rejections from two drafts on.",
+        flip=f"From γ = {flip_at} on, block verification accepts more candidates than token "
+        "verification. Two or more parallel drafts have fewer rejections than one.",
         figures=(
             Figure(label="token verification", value=token, form=".3f"),
             Figure(label="block verification", value=block, form=".3f"),
@@ -245,7 +248,7 @@ def _rejections_and_time() -> Claim:
         figures=(
             Figure(label="rejections per token", value=rejections, form=".3f"),
             Figure(label="passes per token, γ 5", value=rounds, form=".3f"),
-            Figure(label="within 5 % from γ", value=flip_at, form=".0f"),
+            Figure(label="passes within 5 % from γ", value=flip_at, form=".0f"),
         ),
         chart=tokens_chart(alpha, flip_at),
         run="rejections",
@@ -328,7 +331,7 @@ def _batch_accuracy() -> Claim:
         f"{', '.join(map(str, _BATCHES))} drafts, differs from the target’s by at most "
         f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "
         f"first residual would have an error of {wrong_rule:.3f}.",
-        flip="None: batch speculation is unbiased with any number of drafts.",
+        flip="The verdict never changes: batch speculation is unbiased with any number of drafts.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="wrong rule", value=wrong_rule, form=".3f"),

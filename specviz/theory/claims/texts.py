@@ -53,7 +53,7 @@ def _high_temperature() -> Claim:
         f"in general: as T grows, both models become uniform and α tends to 1. On a five-token "
         f"example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
         f"{_overlap(1.0):.3f} at 1 and {_overlap(2.0):.3f} at 2.",
-        flip=f"In that example α is lowest at T = {lowest:.2f}. At T = {flip_at:.2f} it is again "
+        flip=f"In the example α is lowest at T = {lowest:.2f}. At T = {flip_at:.2f} α is again "
         "as high as at T 0.2.",
         figures=(
             Figure(label="α at T 0.2", value=_overlap(0.2), form=".3f"),
@@ -98,7 +98,8 @@ def _grounded_tasks() -> Claim:
                 lookup["summarisation"] > model["summarisation"],
             ]
         ),
-        finding=f"This depends on the drafter. Spec-Bench reports for Vicuna-7B with a draft "
+        finding=f"The speedup of a task depends on the drafter. Spec-Bench reports for Vicuna-7B "
+        f"with a draft "
         f"model: translation {model['translation']:.2f}×, summarisation "
         f"{model['summarisation']:.2f}×, conversation {talk:.2f}×. With prompt lookup: "
         f"summarisation {lookup['summarisation']:.2f}×, translation "
@@ -137,7 +138,8 @@ def _balance() -> Claim:
         f"The fastest of these has neither the lowest c nor the highest α. In the paper’s "
         f"measurements, {quickest.draft} was faster ({quickest.measured}× against "
         f"{best.measured}×).",
-        flip=f"The draft with the highest α would match the fastest at c ≤ {flip_at:.3f}.",
+        flip=f"At c ≤ {flip_at:.3f}, the draft with the highest α would be at least as fast as "
+        "the fastest draft.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
