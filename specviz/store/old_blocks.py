@@ -1,4 +1,4 @@
-"""Convert the timing of traces older than schema 5: their timed passes become one slice."""
+"""Convert the timing of traces older than schema 5: a trace's timed passes become one slice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
     sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
     if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
         raise MisfitError(
-            "baseline contains a timed block without exactly one time per token or round"
+            "baseline contains a timed block whose number of times is not that of tokens or rounds"
         )
     if any(each < 0 for block in old.blocks for each in block.seconds):
         raise MisfitError("baseline contains a negative time")
@@ -37,7 +37,7 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
 
 
 def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
-    """Return one slice over all whole rounds; no slice without such rounds or a lane's times."""
+    """Return one slice over all whole rounds; empty without whole rounds or times of a lane."""
     last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
     tokens = sum(len(entry.emitted) for entry in rounds[:last])
     passes = {
