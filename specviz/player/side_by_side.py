@@ -30,7 +30,7 @@ PROMPTS_DIFFER = "The prompts differ. This alone changes text, acceptance and sp
 LEGEND = (
     "A dash: the figure was not measured, or the engine does not report it. Tokens/s of a specviz "
     "run cover its whole rounds; those of other engines are timed here from the first piece of "
-    "text on. Each speedup, with its interval, compares a run with the target alone of the same run."
+    "text on. Each speedup, with its interval, compares a run with the run's target alone."
 )
 
 
