@@ -69,7 +69,7 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Return whether several runs were made at once: distributed, and not timed."""
+    """Return whether several runs were made at once, that is, distributed without timing."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 

@@ -30,8 +30,8 @@ class ComparisonVerdict(Value):
     """The verdict, as text and values.
 
     ``ranking`` lists the lanes by mean log speed, fastest first. ``winner`` is the first lane of
-    the ranking, or None if it is not shown to be faster than the second. ``ratios[i, j]`` is speed
-    i / speed j. ``same_question``: whether all lanes have the same target.
+    the ranking, or None if that lane is not shown to be faster than the second. ``ratios[i, j]``
+    is speed i / speed j. ``same_question``: whether all lanes have the same target.
     """
 
     text: str
@@ -254,7 +254,10 @@ def _same_distribution(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Return whether one machine made all runs or, with several kinds, one machine of each kind."""
+    """Return whether one machine made all runs.
+
+    If a lane has runs on several kinds of machine, one machine of each kind is enough.
+    """
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results

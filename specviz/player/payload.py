@@ -112,7 +112,7 @@ def payload(
     """Return the player's data, with the rounds from ``start`` on.
 
     Args:
-        foresees: Whether the bar chart of costs shows a predicted round if the user has chosen
+        foresees: Whether the bar chart shows the predicted cost of a round if the user has chosen
             another γ or size.
         so_far: Whether the target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.

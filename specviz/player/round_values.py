@@ -127,7 +127,9 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
 
 
 def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
-    """Return both timed lanes; None if the target alone was not timed.
+    """Return the times of both lanes: the speculative rounds, and the target alone's tokens.
+
+    None if the target alone was not timed.
 
     ``is_open``: whether the interval of the speedup leaves open which lane is faster.
     """

@@ -70,7 +70,7 @@ def _outside_rounds(trace: ServerTrace) -> str:
     """Explain the steps that have no number in the player."""
     if trace.grounds == "none" or all(map(is_round, trace.rounds)):
         return ""
-    first = "" if is_round(trace.rounds[0]) else " The first is the pass over the prompt."
+    first = "" if is_round(trace.rounds[0]) else " The first step is the pass over the prompt."
     return f"Steps without candidates are not rounds and have no number in the player.{first}"
 
 
@@ -158,7 +158,7 @@ def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[JsonObject]:
         )  # fmt: skip
     yield _card(
         "gamma", GAMMA, trace.info.gamma, label="γ",
-        help="Candidates drafted per round, if the engine reports it.",
+        help="Candidates drafted per round, if the engine reports them.",
     )  # fmt: skip
     pace = pace_alone(trace.baseline)
     yield _known_card(

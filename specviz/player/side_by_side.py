@@ -26,7 +26,7 @@ NO_SPEEDUP_BETWEEN = (
     "These runs were not timed in turn, and their machines and engines may differ: no speedup "
     "between them is computed."
 )
-PROMPTS_DIFFER = "The prompts differ. This alone changes text, acceptance and speed."
+PROMPTS_DIFFER = "The prompts differ. This difference alone changes text, acceptance and speed."
 LEGEND = (
     "A dash: the figure was not measured, or the engine does not report it. Tokens/s of a specviz "
     "run cover its whole rounds; those of other engines are timed here from the first piece of "

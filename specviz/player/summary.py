@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return the simulated sizes behind the headline and, if known, the pair's own speedup."""
+    """Return the simulated sizes behind the headline and, if known, the speedup without them."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()

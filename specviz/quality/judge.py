@@ -1,6 +1,6 @@
 """A judge behind an OpenAI-compatible address: which of two answers is better?
 
-Each pair is asked in both orders. If the orders disagree, the pair is a tie. A pair is
+The judge sees each pair in both orders. If the two choices disagree, the pair is a tie. A pair is
 left out if a reply makes no clear choice, or if a request fails twice. The share of choices for
 the answer shown first measures the judge's position bias. The share of choices for the longer
 answer measures its length bias.

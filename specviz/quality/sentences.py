@@ -1,4 +1,4 @@
-"""Sentences on the result of an experiment; a comparison without an interval has none."""
+"""Sentences on the result of an experiment; a comparison without an interval has no sentence."""
 
 from __future__ import annotations
 

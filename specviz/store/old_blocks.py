@@ -28,9 +28,7 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
     old = fit_to_type(value, _Blocks)
     sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
     if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
-        raise MisfitError(
-            "baseline contains a timed block whose number of times is not that of tokens or rounds"
-        )
+        raise MisfitError("baseline contains a timed block with too few or too many times")
     if any(each < 0 for block in old.blocks for each in block.seconds):
         raise MisfitError("baseline contains a negative time")
     return Baseline(slices=_slices(old, trace.rounds), prefill=old.prefill)

@@ -14,7 +14,7 @@ SortKey = Literal[
 
 
 class RunSummary(Value):
-    """The columns of a run, which lists show without opening the run's trace.
+    """The columns that lists of runs show, stored apart from the run's trace.
 
     For answers of other engines, fields that the engine does not report are None.
     """

@@ -62,7 +62,7 @@ def _listed(counts: Sequence[int | None]) -> str | None:
 
 
 def _columns_of_run(trace: Trace) -> dict[str, Any]:
-    """Return the columns that only our own runs have."""
+    """Return the columns that runs of specviz have, but answers of other engines do not."""
     config, kind, timing = trace.config, trace.prompt.kind, timing_of(trace.baseline, trace.rounds)
     return {
         "device": trace.environment.device_name[:_LABEL],

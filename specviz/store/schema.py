@@ -269,7 +269,7 @@ def _message_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA")):
         return (
-            "The run library is damaged or not a run library.",
+            "The run library is damaged, or the file is not a run library.",
             "Move the file away; a new library is created. Runs saved as files are not affected.",
         )
     return _unusable(str(error))

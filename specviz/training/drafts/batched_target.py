@@ -41,7 +41,7 @@ class _Cache:
     values: torch.Tensor
 
     def part(self, first: int, count: int) -> _Cache:
-        """Return the part of the cache that belongs to some texts, as a view of the same memory."""
+        """Return a view of the cache for ``count`` texts from text ``first`` on."""
         return _Cache(self.keys.narrow(1, first, count), self.values.narrow(1, first, count))
 
 
@@ -60,8 +60,8 @@ class BatchedTarget:
     def states(self, ids: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
         """Return the hidden states `[text, token, place, width]` of texts `[text, token]`.
 
-        The caller pads shorter texts at their ends with any tokens. ``places`` says where states
-        are taken, as in ``HiddenStates``.
+        The caller pads shorter texts at their ends with any tokens. ``places`` says at which
+        layers the states are taken, as in ``HiddenStates``.
         """
         texts, count = ids.shape
         cache = self._cache(texts, count)

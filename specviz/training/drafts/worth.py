@@ -115,7 +115,7 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
 
 
 def _along_line(points: Sequence[CurvePoint], place: int) -> tuple[float, float]:
-    """Fit a line to a position's acceptance; return its values now and after more training."""
+    """Return a position's acceptance now and after more training, both on a fitted line."""
     xs = [math.log(each.tokens) for each in points]
     ys = [each.accepted[place] for each in points]
     x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)

@@ -269,7 +269,7 @@ class _Growing:
         return Text(ids, torch.tensor(self.written), self.ended)
 
     def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
-        """Add tokens. ``end``: ``ids[0]`` ends a turn; skip it if the text already ends with it."""
+        """Add tokens. If ``end`` and the text already ends with ``ids[0]``, skip this token."""
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
         self.written += [written] * len(ids)

@@ -52,9 +52,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Client of the worker process, safe to call from any thread.
 
-    The process starts with the first request. ``on_over`` is called once for every run with
-    ``kept`` that has a trace and did not fail. The call is made in the link's thread or in the
-    thread that calls ``close``.
+    The process starts with the first request. ``on_over`` is called once for every run that was
+    submitted with ``kept``, has a trace and did not fail. The call is made in the link's thread
+    or in the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
