@@ -119,7 +119,7 @@ def export(
     if how not in (known := exports_of(draft)):
         raise ConfigError(
             f"A draft of the kind {draft.kind} cannot be exported as {how}.",
-            remedy=f"Export it as {' or '.join(known)}." if known else "Load its folder as it is.",
+            remedy=f"Export it as {' or '.join(known)}." if known else "Load the draft's folder.",
         )
     if out.resolve() == draft.path.resolve():
         raise ConfigError(
@@ -145,7 +145,7 @@ def export(
 
 
 def exports_of(draft: TrainedFolder) -> tuple[How, ...]:
-    """Return the exports that fit a draft."""
+    """Return the export formats that are available for a draft."""
     match draft.kind:
         case "eagle3":
             return HOWS

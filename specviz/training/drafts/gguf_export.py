@@ -46,7 +46,7 @@ def write_small(folder: Path, path: Path, target: str) -> None:
     if family not in _ARCHITECTURES or (config.get("sliding_window") and family == "mistral"):
         raise ConfigError(
             f"specviz cannot write GGUF files of the model family {family}.",
-            remedy="Serve its folder with vLLM.",
+            remedy="Serve the draft's folder with vLLM.",
         )
     _refuse_unknown([name for name in tensors if gguf_name(name) is None])
     source = Path(target) if target.endswith(".gguf") and Path(target).is_file() else folder
@@ -78,7 +78,7 @@ def write_head(facts: HeadFacts, path: Path, target: str) -> None:
     )
     if len(places) != 3 or config.get("num_hidden_layers", 1) != 1:
         raise ConfigError(
-            "llama.cpp runs EAGLE-3 heads of one layer that read three of the target's layers.",
+            "llama.cpp needs an EAGLE-3 head with one layer that reads three target layers.",
             remedy="Export this head as speculators, for vLLM.",
         )
     low, middle, high = places
@@ -126,7 +126,8 @@ def _completed(path: Path) -> Iterator[Path]:
 def _refuse_unknown(names: list[str]) -> None:
     if names:
         raise ConfigError(
-            f"The GGUF format cannot store {names[0]}.", remedy="Serve its folder with vLLM."
+            f"The GGUF format cannot store {names[0]}.",
+            remedy="Serve the draft's folder with vLLM.",
         )
 
 
@@ -164,6 +165,6 @@ def _factors(config: Mapping[str, Any]) -> np.ndarray | None:
     if rope["rope_type"] != "llama3":
         raise ConfigError(
             f"specviz cannot write GGUF files with the RoPE scaling {rope['rope_type']}.",
-            remedy="Serve its folder with vLLM.",
+            remedy="Serve the draft's folder with vLLM.",
         )
     return llama3_factors(float(rope["rope_theta"]), _sizes(config, "").head_width, rope)

@@ -71,7 +71,7 @@ class WrittenTexts:
 
     @property
     def ended(self) -> float:
-        """Return the share of the texts that the target ended itself."""
+        """Return the share of the texts that the target ended with an end token."""
         return sum(each.ended for each in self.texts) / max(1, len(self.texts))
 
     def repetition(self, length: int = 4) -> float:
