@@ -33,7 +33,7 @@ class ClusterMaker(StoppableWork):
 
     Args:
         address: As returned by ``cluster_address``.
-        timed: Whether times are compared. If so, a node whose CPU is used has only one device.
+        timed: Whether times are compared. If so, no node has more than one CPU device.
         threads: Cores per device, by default 1.
         device: The ``--device`` of the pairs.
         budget: Seconds for the timing of a run.
@@ -140,26 +140,26 @@ class ClusterMaker(StoppableWork):
         return self._pool
 
     def _accept(self, admitted: Admitted) -> None:
-        """Raise if a late device has other weights or versions, or is a new kind of machine."""
+        """Raise if a new device has other weights or versions, or is of a new kind of machine."""
         for known, check in zip(self._checks.values(), admitted.checks, strict=False):
             _require_same(check, known, f"{admitted.info.host} and the others")
             kinds = {_kind(each) for each in _environments(known)}
             if not {_kind(each) for each in _environments(check)} <= kinds:
                 raise PairError(
-                    f"{admitted.info.host} is a different kind of machine than those at the start.",
+                    f"{admitted.info.host} is a kind of machine that was not there at the start.",
                     remedy="Start again with this machine connected.",
                 )
 
     def _refuse_device_index(self, spec: PairSpec) -> None:
         if ":" in spec.device:
             raise ConfigError(
-                f"A cluster chooses its GPUs itself, but {spec.device!r} names one.",
+                f"A cluster chooses its GPUs itself, but {spec.device!r} names a GPU.",
                 remedy="Use --device cuda.",
             )
 
 
 def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield the values in the order of their indices; a value that is early waits for its turn."""
+    """Yield the values in the order of their indices, even if they arrive in another order."""
     arrived, due = dict[int, Any](), 0
     for place, value in found:
         arrived[place] = value

@@ -27,7 +27,7 @@ _PLACE = 8  # hexadecimal digits of a device's id
 class Need(Value):
     """The resources that each device needs, and how it makes runs.
 
-    If ``timed``, times are compared, so a node whose CPU is used has only one device.
+    If ``timed``, times are compared, so no node has more than one CPU device.
     """
 
     cores: int

@@ -46,7 +46,7 @@ class Call(Value):
 
 
 class DevicePool:
-    """The devices of a cluster, and the calls queued at them.
+    """The devices of a cluster, and the calls queued for each device.
 
     ``check_stop`` raises an error if the work must stop. ``accept`` raises an error if a device
     must not be used.
@@ -226,7 +226,7 @@ class DevicePool:
     def _hand_out(
         self, calls: Sequence[Call], waiting: deque[int], busy: dict[Any, tuple[Member, int]]
     ) -> None:
-        """Queue ``_QUEUED`` calls at each device, so that no device waits for this process."""
+        """Queue ``_QUEUED`` calls for each device, so that no device waits for this process."""
         for depth in range(_QUEUED):
             for member in self._members:
                 if waiting and member.info is not None and len(member.places) <= depth:
@@ -274,7 +274,7 @@ class DevicePool:
             raise DeviceError(
                 f"{deaths[place]} devices died while making {calls[place].label!r}, the last "
                 f"on {member.host}: {self._last_error}",
-                remedy="They probably ran out of memory: use smaller models or larger nodes.",
+                remedy="The memory was probably too small: use smaller models or larger nodes.",
             )
 
     def _require_prospects(self) -> None:

@@ -3,9 +3,9 @@
 Speeds are compared as paired log-ratios, so that effects of a prompt or seed on all lanes cancel
 out. If all lanes have the same target, a lane's speed is its speedup. Each run also times the
 target alone, so it does not matter if the machine is slower in one run than in another. If targets
-differ, the speed is in tokens per second. Intervals are Student's t. With several prompts, the
-sample has one value per prompt, the mean of its repeats; with a single prompt, one value per
-repeat. For one run, the interval covers the timing.
+differ, a lane's speed is in tokens per second. Intervals are Student's t. With several prompts, the
+sample has one value per prompt: the mean over its repeats. With a single prompt, the sample has
+one value per repeat. With a single run, the interval covers the timing of that run.
 """
 
 from specviz.comparison.lane_results import (

@@ -28,8 +28,8 @@ class ComparisonJob(MakerJob):
     Pairs and prompts are checked first. Pairs that do not fit into memory together run one after
     the other, in blocks. Stored runs of the same plan, made with the same models on the same
     machine, are reused, so an interrupted comparison continues where it stopped. If a run cannot
-    be stored, the job fails with ``must_keep``; without it, the job continues and ``unkept`` is the
-    error.
+    be stored and ``must_keep`` is true, the job fails. If ``must_keep`` is false, the job goes on,
+    and ``unkept`` is the error.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ComparisonJob(MakerJob):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Return the pairs in the order they run; empty if they fit into memory together."""
+        """Return the pairs in the order of their blocks; empty if all fit into memory together."""
         if self.plan.order == "interleaved":
             return ()
         return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))
@@ -88,7 +88,7 @@ class ComparisonJob(MakerJob):
     def comparison(self) -> Comparison | None:
         """Return the comparison of the finished runs (cached).
 
-        None until every lane has a finished run.
+        None until each lane has a finished run.
         """
         with self._lock:
             measured = self.measured
@@ -108,7 +108,7 @@ class ComparisonJob(MakerJob):
         self._state = "running"
 
     def make_missing(self) -> Iterator[LaneRun]:
-        """Make the missing runs; yield each run once it is stored. Errors in runs are raised."""
+        """Make the missing runs; yield each run once it is stored, and raise the error of a run."""
         done = {job.key for job in self._measured}
         return run_plan(self.plan, self._make_blocks, self._keep, done)
 

@@ -32,8 +32,8 @@ Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 class KeptRuns:
     """Stored runs of a plan.
 
-    Call ``open_next`` while ``opening`` is true, which opens the runs stored earlier. Then add new
-    runs with ``keep_together``. ``present`` has the current weights and machine of each pair.
+    Call ``open_next`` while ``opening`` is true; each call opens one run stored earlier. Then add
+    new runs with ``keep_together``. ``present`` has the current weights and machine of each pair.
     ``changed`` is set if stored runs were skipped, because their models, machine or versions differ
     from the current ones.
     """
@@ -70,8 +70,8 @@ class KeptRuns:
     def open_next(self) -> None:
         """Open the next stored run.
 
-        A run that was stopped or cannot be opened is skipped; it will be made again. If the
-        models or the machine of the run differ from the current ones, a new generation begins.
+        A run that was stopped or cannot be opened is skipped, so that it is made again. If the
+        models or the machine of the run have changed since, a new generation begins.
         """
         job, run_id = self._waiting.popleft()
         try:
@@ -163,7 +163,10 @@ def _machines(now: Presence) -> set[Machine]:
 
 
 def _machine(environment: Environment) -> Machine:
-    """Return what identifies a machine; not the thread count, which each load may choose anew."""
+    """Return the values that identify a machine.
+
+    The thread count is not among these values, because each load of a pair may choose it anew.
+    """
     each = environment
     versions = tuple(sorted(each.versions.items()))
     return each.device, each.device_name, each.cpu, each.dtype, versions

@@ -23,5 +23,5 @@ class LaneRun:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Return the figures without intervals, which take long; ``resampled`` adds intervals."""
+        """Return the figures without intervals, because computing intervals takes long."""
         return metrics(self.trace, intervals=False)

@@ -2,8 +2,8 @@
 
 Times of different kinds of machine are never pooled. Ratios of two times in one run are pooled,
 because one machine measured both. Ratios of two lanes on the same prompt and repeat are pooled if
-one kind of machine made both runs. Distributed runs that do not time the target alone are made
-several at once, so the times of such runs are not compared.
+one kind of machine made both runs. If distributed runs do not time the target alone, several
+runs are made at once. Times of such runs are not compared.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Return whether any run was distributed without timing; such runs are made several at once."""
+    """Return whether several runs were made at once, that is, distributed without timing."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 

@@ -107,9 +107,9 @@ class PlannedRun(Value):
 class Plan(Value):
     """Lanes, prompts and repeats; with ``baseline`` every run also measures the target alone.
 
-    In the order ``interleaved``, all lanes run on a prompt before the next prompt, each time
-    starting with another lane. In the order ``blocks``, all runs of one pair are made before the
-    next pair, because the pairs do not fit into memory together.
+    In the order ``interleaved``, all lanes run on a prompt before the next prompt. The lane that
+    starts changes from prompt to prompt. In the order ``blocks``, all runs of one pair are made
+    before the next pair, because the pairs do not fit into memory together.
 
     With ``own_seeds``, no two runs use the same seed. Runs with the same seed draw the same random
     numbers, which correlates their texts, even texts of different prompts.
@@ -136,7 +136,7 @@ class Plan(Value):
         _check_seeds(self.lanes[0].config.seed, seeds)
         if self.repeats > 1 and any(lane.config.forks for lane in self.lanes):
             raise ConfigError(
-                "A lane has a fork, which repeats with other seeds cannot reproduce.",
+                "A lane has a fork. Repeats use other seeds, so they cannot reproduce the fork.",
                 remedy="Use 1 repeat, with the prompt and the seed of the forked run.",
             )
 
@@ -202,8 +202,9 @@ def parse_lane(text: str, default: Lane) -> Lane:
     ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft
     alone is paired with the default's target, even if that is the embedded target.
     ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights`` and
-    ``shared_vocabulary`` are also taken from the default, even if the models change;
-    ``epsilon``, ``residual`` and ``replacement`` only if the lane's method uses them.
+    ``shared_vocabulary`` are also taken from the default, even if the models change.
+    ``epsilon``, ``residual`` and ``replacement`` are taken from the default only if the lane's
+    method uses them.
     In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
@@ -269,7 +270,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
     pair, draft, target = (typed.get(key) for key in ("pair", "draft", "target"))
     if pair is not None and (draft is not None or target is not None):
         raise ConfigError(
-            "A lane has a pair and a draft or target.",
+            "A lane names a pair, and also a draft or a target.",
             remedy="Give pair alone, or target and draft.",
         )
     kept: dict[str, Any] = {key: typed[key] for key in _KEPT if key in typed}
@@ -285,7 +286,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
         spec = dataclasses.replace(default, name=None, draft=draft, target=target, head=head)
     if config.draft_method.needs_draft and not spec.draft_kind:
         raise ConfigError(
-            "A lane has a target and no draft.",
+            "A lane names a target but no draft.",
             remedy="Give target and draft, or drafter=prompt-lookup.",
         )
     return spec
@@ -327,7 +328,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return a value with numbers as in the file (1, not 1.0), so that the plan keeps its key."""
+    """Return a value with numbers as in the file (1, not 1.0), so that the key is unchanged."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)
@@ -380,6 +381,6 @@ def _check_seeds(seed: int, seeds: int) -> None:
     _, most = LIMITS["seed"].whole_ends
     if seed + seeds - 1 > most:
         raise ConfigError(
-            f"Seed {seed} is too large: {seeds} seeds are needed, one after the other.",
+            f"Seed {seed} is too large: {seeds} consecutive seeds are needed.",
             remedy=f"Give a seed of at most {most - seeds + 1}.",
         )

@@ -63,7 +63,7 @@ def run_plan(
 def blocks_of(
     plan: Plan, done: Collection[tuple[int, int, int]] = ()
 ) -> list[tuple[PlannedRun, ...]]:
-    """Group the runs that are not done into blocks that are compared with each other.
+    """Group the missing runs into blocks; the runs in a block are compared with each other.
 
     A block has all lanes of a prompt and repeat or, in "blocks" order, only the lanes of one pair.
     If the plan does not measure the target alone, no times are compared, and each run is a block.

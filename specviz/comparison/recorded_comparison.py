@@ -1,4 +1,4 @@
-"""A comparison as compressed JSON: the example on the Compare page until one is made."""
+"""A comparison as compressed JSON, such as the example that the Compare page shows at first."""
 
 from __future__ import annotations
 

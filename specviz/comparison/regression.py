@@ -74,7 +74,7 @@ class RegressionLimit(Value):
         figure = "tokens_per_second" if options.against_rate else "speedup"
         if figure == "speedup" and not options.baseline:
             raise ConfigError(
-                "--against compares speedups, but --no-baseline does not measure them.",
+                "--against compares speedups, but with --no-baseline no speedups are measured.",
                 remedy="Remove one of these options, or add --against-rate.",
             )
         record, saved = _saved_comparison(options.against)
@@ -131,7 +131,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return the factor by which the ratio is uncertain; None if a speedup has no interval.
+    """Return the uncertainty of the ratio as a factor; None if a speedup has no interval.
 
     The interval of the ratio is [ratio / factor, ratio · factor].
     """
@@ -206,7 +206,7 @@ def _check_lanes(
         if not _is_figure(saved[label]["medians"].get(figure)):
             raise ConfigError(
                 f"--against: lane {label!r} of {path} has no {figure}.",
-                remedy=f"Save it again {_MEASURED_BY[figure]}.",
+                remedy=f"Save the comparison again {_MEASURED_BY[figure]}.",
             )
 
 
@@ -222,7 +222,7 @@ def _is_figure(value: object) -> bool:
 def _check_work(
     path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
 ) -> None:
-    """Raise ConfigError unless settings, models and prompts are the same."""
+    """Raise ConfigError unless settings, models and prompts are those of the saved comparison."""
     for label, lane in zip(plan.labels, plan.lanes, strict=True):
         for name in _differing(saved[label], lane):
             raise ConfigError(
@@ -240,7 +240,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the names of differing settings; a setting missing in the file counts as default."""
+    """Return the names of settings that differ; a setting missing in the file has its default."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

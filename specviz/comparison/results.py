@@ -41,7 +41,7 @@ class Comparison(Value):
 
     ``target`` has the figures of the target alone. If the lanes have different targets, ``target``
     describes only the first lane's target; the rate of each lane's own target is in the result of
-    the lane. ``kinds`` is empty unless prompts differ in kind.
+    the lane. ``kinds`` is empty if all prompts are of one kind.
     """
 
     plan: Plan

@@ -34,7 +34,7 @@ class Row(Value):
 
 
 def rows_of(comparison: Comparison) -> tuple[Row, ...]:
-    """Return the rows, without figures that no lane has."""
+    """Return a row for each figure that at least one lane has."""
     own = () if has_one_target(comparison) else (_OWN_TARGET,)
     made = [_row(figure, comparison) for figure in (*_FIGURES, *own)]
     return tuple(row for row in made if any(text != UNKNOWN for text in row.texts))
@@ -147,7 +147,7 @@ def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, 
 
 
 def _ends(found: Ratio | Spread) -> tuple[float, float]:
-    """Return the ends of the interval, infinite if there is none."""
+    """Return the ends of the interval; without an interval, the ends are infinite."""
     if found.low is None or found.high is None:
         return -math.inf, math.inf
     return found.low, found.high

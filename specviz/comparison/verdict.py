@@ -30,8 +30,8 @@ class ComparisonVerdict(Value):
     """The verdict, as text and values.
 
     ``ranking`` lists the lanes by mean log speed, fastest first. ``winner`` is the first lane of
-    the ranking, or None if it is not shown to be faster than the second. ``ratios[i, j]`` is speed
-    i / speed j. ``same_question``: whether all lanes have the same target.
+    the ranking, or None if that lane is not shown to be faster than the second. ``ratios[i, j]``
+    is speed i / speed j. ``same_question``: whether all lanes have the same target.
     """
 
     text: str
@@ -84,7 +84,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return the ratio of two runs with an interval that their timing gives.
+    """Return the ratio of two runs with the interval that follows from their timing.
 
     Returns ``found`` unless each lane has a single run and both lanes have the same target.
     """
@@ -166,7 +166,7 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """Return the difference as a percentage or a factor; if the interval is wide, only its ends."""
+    """Return the difference as a percentage or factor; with a wide interval, only its ends."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):
@@ -215,8 +215,8 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
         notes.append(f"Intervals between lanes are adjusted for {pairs} simultaneous comparisons.")
     if not _same_target(results):
         notes.append(
-            "The lanes have different targets, which generate different texts: their speeds answer "
-            "different questions."
+            "The lanes have different targets, which generate different texts. So a faster lane "
+            "does not do the same work faster."
         )
     if not _same_distribution(results):
         notes.append(
@@ -254,7 +254,10 @@ def _same_distribution(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Return whether one machine made all runs or, with several kinds, one machine of each kind."""
+    """Return whether one machine made all runs.
+
+    If a lane has runs on several kinds of machine, one machine of each kind is enough.
+    """
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results

@@ -81,7 +81,7 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
         case []:
             return "without an interval, because there are too few runs"
         case _:
-            return "with its 95 % interval over prompts, or over repeats for a lane with one prompt"
+            return "with its 95 % interval over prompts, or over repeats if a lane has one prompt"
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:

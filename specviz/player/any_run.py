@@ -25,7 +25,7 @@ def payload_of_run(
     Args:
         figures: The metrics of the trace, if already computed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
-        forked: The run that this one was forked from.
+        forked: The run from which this run was forked.
     """
     status = RunStatus(id=run_id, state=state, label=label)
 

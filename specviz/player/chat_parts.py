@@ -1,7 +1,7 @@
 """The prompt as the text pane shows it: token texts and, in a chat, the role before each message.
 
 A chat template puts markup around the messages, such as ``<|im_start|>user``. The prompt's tokens
-include the markup; in its place, the pane shows the roles.
+include the markup; the pane shows the roles instead of the markup.
 """
 
 from __future__ import annotations

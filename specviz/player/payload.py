@@ -112,10 +112,11 @@ def payload(
     """Return the player's data, with the rounds from ``start`` on.
 
     Args:
-        foresees: Whether the bar picture shows a predicted round if another γ or size is chosen.
+        foresees: Whether the bar chart shows the predicted cost of a round if the user has chosen
+            another γ or size.
         so_far: Whether the target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
-        forked: The run that this one was forked from.
+        forked: The run from which this run was forked.
         moment: Where to open the run, as query parameters of a link.
     """
     figures = figures or metrics(trace)
@@ -164,7 +165,7 @@ def shared_payload(
 
     Args:
         config: The settings that describe how candidates are verified.
-        run: Entries to add to the data's ``run``. They replace shared entries of the same name.
+        run: Entries to add to the data's ``run``; they replace shared entries of the same name.
     """
     facts = trace.facts
     known = {
@@ -192,7 +193,7 @@ def shared_payload(
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
-    """Return the throughput over γ: a forecast from other texts, else extrapolated from this run.
+    """Return the throughput over γ, as a forecast from other texts or extrapolated from this run.
 
     Return None if the formulas do not apply, or if the step costs or the acceptance are unknown.
     """
@@ -227,9 +228,9 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
 def _chosen_round_cost(
     figures: Metrics, curves: ThroughputCurves | None, chosen: RunChoice | None
 ) -> RoundCost | None:
-    """Return the cost of a round that is predicted for the chosen γ and sizes.
+    """Return the predicted cost of a round with the chosen γ and sizes.
 
-    None if the run itself has this γ and these sizes, or if another chosen setting changes the
+    None if the run itself has the chosen γ and sizes, or if another chosen setting changes the
     acceptance.
     """
     trace = figures.trace
@@ -246,7 +247,7 @@ def _chosen_round_cost(
 
 
 def _left_out(config: RunConfig) -> JsonObject | None:
-    """Return the charts that do not apply to this method, and the reason; None if all apply."""
+    """Return the charts that do not apply to this method, and why; None if all charts apply."""
     charts, why = list[str](), list[str]()
     if not config.has_alpha:
         charts += ["acceptance", "places"]
@@ -299,13 +300,13 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass and their relative error; None for an error of 1 or more."""
+    """Return the times of a pass and their relative error, or None for an error of 1 or more."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return ``gamma`` and the rate forecast for it; None if the curves do not reach this γ."""
+    """Return ``gamma`` and its forecast rate; the rate is None if the curves do not reach γ."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
@@ -322,7 +323,7 @@ def _choice_of(trace: Trace) -> RunChoice:
 
 
 def _forecast_key(choice: RunChoice) -> tuple[object, ...]:
-    """Return all that acceptance depends on; a forecast serves every choice with the same key."""
+    """Return the values on which acceptance, and thus a forecast, depends."""
     config = choice.config
     method = (config.rule, config.epsilon, config.residual, config.draft_until)
     shape = (config.shape[:1], config.dynamic_tree)

@@ -20,8 +20,8 @@ from specviz.record.trace import Trace
 
 MOST_LANES = 4
 _OTHER_ENGINE = (
-    "No winner: another engine's clock starts at its first piece, and its machine and settings may "
-    "differ."
+    "No winner: another engine's clock starts at its first piece of text, and its machine and "
+    "settings may differ."
 )
 _NOT_IN_TURN = "No winner: the lanes were timed at different times, not in turn."
 
@@ -70,7 +70,7 @@ def race_payload(
 
 
 def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
-    """Return why the lanes are not comparable; empty if they are."""
+    """Return why the lanes are not comparable; empty if they are comparable."""
     if any(trace.facts.engine for trace in traces):
         return _OTHER_ENGINE
     return "" if by_turns else _NOT_IN_TURN
@@ -106,7 +106,7 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return, for each lane, a run on prompt ``item``: the one nearest to the lane's median rate.
+    """Return, for each lane, the run on prompt ``item`` whose rate is nearest to the median.
 
     All lanes race on one prompt, because runs on different prompts do not emit the same text.
     """
@@ -149,7 +149,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the target alone for each distinct target of the lanes.
 
-    Its times are those along the text of the first lane that has this target.
+    The times of a target are those along the text of the first lane with this target.
     """
     found: dict[tuple[str, str], JsonObject] = {}
     for trace, lane in zip(traces, lanes, strict=True):

@@ -65,7 +65,7 @@ def replay_html(
         figures: The metrics of the trace, if already computed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         name: The user's name of the run.
-        forked: The run that this one was forked from.
+        forked: The run from which this run was forked.
         moment: Where to open the run, as query parameters of a link.
     """
     player = payload_of_run(
@@ -84,7 +84,7 @@ def comparison_html(
     """Return a page with a comparison and its race on a prompt.
 
     Args:
-        item: The index of the prompt, by default the first that all lanes ran.
+        item: The index of the prompt; by default, of the first prompt that all lanes ran.
 
     Raises:
         ConfigError: Not all lanes have a run on the prompt.
@@ -135,7 +135,7 @@ def comparison_replay_html(
     details: Sequence[str] = (),
 ) -> str:
     """Return a page with the verdict, the table (header row first) and the race in the player."""
-    assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
+    assert len({len(row) for row in table}) <= 1, "all rows of a table have the same length"
     pairs = dict.fromkeys(pair_title(trace.facts.name) for trace in traces)
     others = [_where_and_when(trace) for trace in traces[1:] if trace.facts.engine]
     return _document(
@@ -156,7 +156,7 @@ def _document(
     table: Sequence[Sequence[str]] = (),
 ) -> str:
     script, style = replay_source()
-    assert not re.search("</|<!--", script), "the script would end its own element"
+    assert not re.search("</|<!--", script), "the script contains a tag that ends its element"
     about = {"title": title, "verdict": verdict, "facts": list(facts), "table": table}
     return _DOCUMENT.format(
         policy=_policy(script),

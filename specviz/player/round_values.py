@@ -36,7 +36,7 @@ def prompt_texts(trace: Trace) -> list[str]:
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     """Return the rounds from ``start`` on.
 
-    A token has ``adds`` if the text that it adds differs from the token's own text. In a
+    A token has ``adds`` if the text that it adds to the output differs from its own text. In a
     conversation, a round has a ``number`` that also counts the rounds of earlier answers.
     """
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
@@ -63,7 +63,7 @@ def head_of(trace: Trace) -> HeadInfo | None:
 
 
 def head_item(trace: Trace) -> JsonObject | None:
-    """Return which states of the target the head reads, and whether it also reads its own."""
+    """Return which states of the target the head reads, and whether it reads its own states."""
     head = head_of(trace)
     if head is None:
         return None
@@ -83,7 +83,7 @@ def _tokens(trace: Trace) -> list[str]:
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
-    """Return the places of the run's forks, with what each replaced: a draw or a token."""
+    """Return the position of each fork of the run, and the draw or token that it replaced."""
     return [_fork(each, trace) for each in trace.config.forks]
 
 
@@ -104,7 +104,7 @@ def _first_text(tops: Alternatives, pieces: Mapping[str, str]) -> str | None:
 
 
 def forked_text(trace: Trace, other: Trace) -> JsonObject:
-    """Return the text of the original run, from the place of the fork on."""
+    """Return the text of the original run ``other`` from the position of the fork on."""
     fork = trace.config.forks[-1]
     before = sum(len(entry.emitted) for entry in other.rounds[: fork.round]) + fork.place
     emitted = [token for _, token in emitted_tokens(other.rounds)]
@@ -127,9 +127,11 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
 
 
 def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
-    """Return both timed lanes; None if the target alone was not timed.
+    """Return the times of both lanes: the speculative rounds, and the target alone's tokens.
 
-    ``is_open``: whether the timing leaves open which lane is faster.
+    None if the target alone was not timed.
+
+    ``is_open``: whether the interval of the speedup leaves open which lane is faster.
     """
     by_round = seconds_by_round(trace.baseline, trace.rounds)
     if by_round is None:
@@ -193,7 +195,7 @@ def _rival(rival: Rival, pieces: Mapping[str, str]) -> JsonObject:
 
 
 def _known(facts: JsonObject) -> JsonObject:
-    """Return the facts that are not None. Which are recorded depends on the verification rule."""
+    """Return the facts that are not None; the rule determines which facts are recorded."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

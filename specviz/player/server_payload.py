@@ -74,7 +74,7 @@ def _round_items(trace: ServerTrace, first: int, *, growing: bool) -> list[JsonO
 def _times(trace: ServerTrace, index: int) -> JsonObject:
     """Return the seconds of a round, not divided into phases.
 
-    The clock starts at the first piece; the time before it belongs to the prompt.
+    The clock starts at the first piece of text; the time before it belongs to the prompt.
     """
     before, after = trace.rounds[max(0, index - 1)], trace.rounds[index]
     return {"whole": significant(after.at - before.at)}
@@ -133,7 +133,7 @@ def _tokens(entry: ServerRound) -> list[JsonObject]:
 
 
 def _pieces(entry: ServerRound) -> list[JsonObject]:
-    """Return the text of a chunk, divided into tokens if the engine reports the tokens."""
+    """Return the text of a chunk, divided into tokens if the engine reports tokens."""
     if _is_divided(entry):
         return [{**token, "tokens": 1} for token in _tokens(entry)]
     text = "".join(entry.texts)
@@ -162,7 +162,9 @@ def _not_reported(info: ServerInfo) -> str:
 
 
 def _lanes(trace: ServerTrace) -> JsonObject | None:
-    """Return both lanes; None if the target alone was not timed.
+    """Return the times of both lanes: the answer, and the target alone.
+
+    None if the target alone was not timed.
 
     The tokens of the target alone were not timed one by one, so each gets the mean time. Both
     clocks start at the first token.
@@ -181,7 +183,7 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
 
 
 def _left_out(trace: ServerTrace) -> JsonObject:
-    """Return which charts are left out because the engine does not report their values, and why."""
+    """Return which charts are left out, and which values the engine does not report."""
     charts, why = (
         ["throughput", "agreement", "acceptance", "roofline"],
         "step costs and both models’ probabilities",

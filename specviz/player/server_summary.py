@@ -70,7 +70,7 @@ def _outside_rounds(trace: ServerTrace) -> str:
     """Explain the steps that have no number in the player."""
     if trace.grounds == "none" or all(map(is_round, trace.rounds)):
         return ""
-    first = "" if is_round(trace.rounds[0]) else " The first is the pass over the prompt."
+    first = "" if is_round(trace.rounds[0]) else " The first step is the pass over the prompt."
     return f"Steps without candidates are not rounds and have no number in the player.{first}"
 
 
@@ -92,7 +92,7 @@ def speedup_words(trace: ServerTrace) -> str | None:
 
 
 def _place(trace: ServerTrace) -> str:
-    """Return words for where the answer and the target alone were timed: one address or two."""
+    """Return "at this address" if everything was timed at one address, else the plural."""
     alone = trace.baseline_address
     return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 
@@ -123,7 +123,7 @@ def _known_card(name: str, value: float | None, note: str, **replaced: str) -> J
 
 
 def _noted(card: JsonObject, *, growing: bool) -> JsonObject:
-    """Return the card with a note if its value is missing; a running answer may report it later."""
+    """Return the card; if the card has no value, add that the engine did not report it (yet)."""
     missing = _NOT_REPORTED_YET if growing else _NOT_REPORTED
     return card if card["note"] or card["value"] is not None else card | {"note": missing}
 
@@ -138,12 +138,12 @@ def _headlines(m: ServerMetrics) -> Iterator[JsonObject]:
     yield _known_card(
         "tokens_per_second", m.tokens_per_second,
         "received in one piece" if m.tokens_per_second is None else "as received here",
-        help="Tokens after the first piece, divided by the time from the first piece to the last, "
-        "measured here: network delays included.",
+        help="Tokens after the first piece of text, divided by the time from the first piece to "
+        "the last. The time is measured here and includes network delays.",
     )  # fmt: skip
     yield _known_card(
         "ttft_ms", m.ttft_ms, "from the request",
-        help="From the request to the first piece: queueing, prefill and network.",
+        help="Time from the request to the first piece of text: queueing, prefill and network.",
     )  # fmt: skip
 
 
@@ -152,12 +152,13 @@ def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[JsonObject]:
         yield _card(
             f"alpha-{place + 1}", PROBABILITY, alpha, "" if alpha is not None else "never reached",
             label=f"α at position {place + 1}",
-            help="Of the rounds that accepted a candidate at the previous position, the share that "
-            "also accepted one at this position. At position 1: of all rounds that drafted.",
+            help="The share of rounds that accepted a candidate at this position, among the rounds "
+            "that accepted a candidate at the previous position. For position 1: among all rounds "
+            "that drafted.",
         )  # fmt: skip
     yield _card(
         "gamma", GAMMA, trace.info.gamma, label="γ",
-        help="Candidates drafted per round, if the engine reports it.",
+        help="Candidates drafted per round, if the engine reports them.",
     )  # fmt: skip
     pace = pace_alone(trace.baseline)
     yield _known_card(

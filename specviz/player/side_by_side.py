@@ -1,7 +1,7 @@
 """Stored runs of specviz and other engines side by side: a table, a race, and their caveats.
 
-Each run was timed when it was made, so no speedup is computed between runs. A figure that an engine
-does not report is shown as a dash; a figure that no engine reports is left out.
+The runs were timed at different times, so no speedup is computed between runs. A figure that an
+engine does not report is shown as a dash; a figure that no engine reports is left out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NO_SPEEDUP_BETWEEN = (
     "These runs were not timed in turn, and their machines and engines may differ: no speedup "
     "between them is computed."
 )
-PROMPTS_DIFFER = "The prompts differ. This alone changes text, acceptance and speed."
+PROMPTS_DIFFER = "The prompts differ. This difference alone changes text, acceptance and speed."
 LEGEND = (
-    "A dash: the engine does not report the figure, or it was not measured. Tokens/s of a specviz "
-    "run cover its whole rounds; those of other engines are timed here from the first piece on. "
-    "Each speedup, with its interval, compares a run with its own target alone."
+    "A dash: the figure was not measured, or the engine does not report it. Tokens/s of a specviz "
+    "run cover its whole rounds; those of other engines are timed here from the first piece of "
+    "text on. Each speedup, with its interval, compares a run with the run's target alone."
 )
 
 
@@ -70,7 +70,7 @@ def beside_html(labels: Sequence[str], traces: Sequence[AnyTrace]) -> str:
 _FIGURES = ("alpha_observed", "draft_acceptance_rate", "tau", "tokens_per_second", "ttft_ms")
 _NAMES = (
     "Engine", "Model", "Where", "Candidates per round, γ", "Temperature", "Tokens", "Rounds",
-    *(titled(CATALOGUE[name].label) for name in _FIGURES), "Speedup over its own target alone",
+    *(titled(CATALOGUE[name].label) for name in _FIGURES), "Speedup over the target alone",
 )  # fmt: skip
 
 

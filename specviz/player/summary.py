@@ -1,6 +1,6 @@
-"""A run's figures as the player shows them: a verdict sentence, four main figures, and the others.
+"""A run's figures as the player shows them: a verdict, four main figures, and other figures.
 
-Their names and definitions are in the catalogue, ``figures.catalogue``.
+The figures' names and definitions are in the catalogue, ``figures.catalogue``.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def summary(
     own_speedup: SpeedupWithoutBody | None = None,
     round_cost: RoundCost | None = None,
 ) -> JsonObject:
-    """Return the headline and the bar picture above the player, and the figures below it.
+    """Return the headline and the bar chart above the player, and the figures below the player.
 
     Args:
         sentence: Shown as the headline while the run has no verdict.
         growing: Whether the run is not finished.
         so_far: Whether the target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
-        round_cost: The round of the bar picture; by default the mean round of this run.
+        round_cost: The costs in the bar chart; by default those of the mean round of this run.
     """
     if sentence:
         (lead, more), span, because = lead_of(sentence), "", ""
@@ -107,7 +107,7 @@ def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
 
 
 def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
-    """Return the data of the bar picture: the parts of a round's cost, and a caption."""
+    """Return the data of the bar chart: the parts of a round's cost, and a caption."""
     if cost is None:
         return None
     phases = {each: getattr(cost, each) for each in _PHASES}
@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return the simulated sizes behind the headline and, if known, the pair's own speedup."""
+    """Return the simulated sizes behind the headline and, if known, the speedup without them."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()
@@ -182,7 +182,7 @@ def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
 
 
 def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
-    """Return both ends of each figure that is an interval; None if it is not known."""
+    """Return both ends of each figure that is an interval; None if the ends are unknown."""
     coins, prompt = m.intervals.coins, m.intervals.prompt
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,

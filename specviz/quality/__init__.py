@@ -1,1 +1,1 @@
-"""How much quality a lossy rule costs: texts of several rules, compared in pairs by a scorer."""
+"""Measure how much quality a lossy rule costs; a scorer compares texts of several rules."""

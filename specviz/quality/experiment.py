@@ -2,8 +2,8 @@
 
 The first lane is lossless. The second lane is the control: the same settings with other seeds, so
 its expected win rate against the first lane is one half. Then each lossy rule has a lane per
-epsilon. Over-acceptance has two: recovered tokens from the residual (OPT in Yin et al. 2024,
-theorem 4) and from the target's distribution (UNO).
+epsilon. Over-acceptance has two lanes per epsilon: one draws recovered tokens from the residual
+(OPT in Yin et al. 2024, theorem 4), the other from the target's distribution (UNO).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Contest(Value):
 class Experiment(Value):
     """The rules and prompts; ``texts`` is the number of texts of each rule per prompt.
 
-    The target alone is not timed, which would take several times as long: the rules take turns, so
-    their rates can be compared with each other.
+    The target alone is not timed, because that would take several times as long. The rules take
+    turns instead, so their rates can be compared with each other.
     """
 
     spec: PairSpec
@@ -101,14 +101,14 @@ class Experiment(Value):
 
     @property
     def size_words(self) -> str:
-        """Return how many texts there are, as a product."""
+        """Return the number of texts as a product, such as "3 rules × 5 prompts × 4 = 60 texts"."""
         rules, prompts = len(self.plan.lanes), len(self.items)
         texts = rules * prompts * self.texts
         return f"{rules} rules × {prompts} prompts × {self.texts} = {texts:,} texts"
 
     @property
     def contests(self) -> tuple[Contest, ...]:
-        """Return what is compared: the control, each rule against lossless, and OPT against UNO."""
+        """Return all contests: the control, each rule against lossless, and OPT against UNO."""
         lanes = self.plan.lanes
         control = Contest(
             first=CONTROL, second=LOSSLESS, epsilon=0.0, label="lossless against lossless"
@@ -143,7 +143,7 @@ class Experiment(Value):
 
 
 def experiment_of(plan_json: str) -> Experiment | None:
-    """Return the experiment that made a stored plan; None if another page made it."""
+    """Return the experiment that made a stored plan; None if another page made the plan."""
     plan = plan_from_json(plan_json)
     if not plan.own_seeds:
         return None

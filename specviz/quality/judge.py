@@ -1,9 +1,9 @@
 """A judge behind an OpenAI-compatible address: which of two answers is better?
 
-Each pair is asked in both orders. If the orders disagree, the pair is a tie. A reply without a
-clear choice, and a request that fails twice, leave their pair out. The share of choices for the
-first place shows the judge's position bias, the share of choices for the longer answer its length
-bias.
+The judge sees each pair in both orders. If the two choices disagree, the pair is a tie. A pair is
+left out if a reply makes no clear choice, or if a request fails twice. The share of choices for
+the answer shown first measures the judge's position bias. The share of choices for the longer
+answer measures its length bias.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ _BETTER = re.compile(r"\b(a|b) is better", re.IGNORECASE)
 class JudgedPair(Value):
     """The choices for a pair of answers in both orders.
 
-    A choice is the place in which the chosen answer was shown. ``forward``: the first answer was
-    shown first; ``backward``: it was shown second. ``longer``: the longer answer of the pair.
-    ``asked`` is False for equal answers, which are a tie without a question.
+    A choice says whether the judge chose the answer shown first or second. ``forward`` is the
+    choice with the first answer shown first, ``backward`` with the second answer shown first.
+    ``longer`` is the longer answer. ``asked`` is False for equal answers, which are a tie without
+    a question.
     """
 
     prompt: int
@@ -72,7 +73,10 @@ class JudgedPair(Value):
 
     @property
     def outcome(self) -> float | None:
-        """1 if the first answer wins, 0.5 for a tie; None without a clear choice in both orders."""
+        """Return 1 if the first answer wins, 0 if the second wins, and 0.5 for a tie.
+
+        None if a reply is missing or makes no clear choice.
+        """
         if {"none", "failed"} & {self.forward, self.backward}:
             return None
         wins = (self.forward == "first") - (self.forward == "second")
@@ -81,9 +85,10 @@ class JudgedPair(Value):
 
 
 class JudgeBias(Value):
-    """``first_place`` and ``longer``: shares of all choices; None without any choice.
+    """How often the judge chose the answer shown first, and how often the longer answer.
 
-    ``failure`` is the message of the last failed question.
+    ``first_place`` and ``longer`` are shares; None without any choice. ``failure`` is the error
+    message of the last failed question.
     """
 
     first_place: float | None
@@ -97,7 +102,7 @@ class JudgeBias(Value):
 class Judge:
     """A judge at one address.
 
-    ``replies`` holds the choices by the hash of the question, so that none is asked twice.
+    ``replies`` has the choice for each question, by its hash, so that no question is asked twice.
     """
 
     def __init__(
@@ -111,7 +116,7 @@ class Judge:
         if missing := [each for each in PLACES if each not in prompt]:
             raise ConfigError(
                 f"The judge's prompt does not contain {', '.join(missing)}.",
-                remedy="Put it where the text belongs.",
+                remedy="Put each placeholder where its text belongs.",
             )
         self._info: ServerInfo = find_server(address, allow_remote=allow_remote)
         self._connection = Connection(
@@ -132,7 +137,7 @@ class Judge:
         self._connection.stop()
 
     def choose(self, prompt: str, first: str, second: str) -> Choice:
-        """Ask for one order.
+        """Return the judge's choice between two answers, shown in this order.
 
         Raises:
             ServerError: several questions in a row failed, or many replies in a row were unclear.
@@ -162,7 +167,7 @@ class Judge:
         return choice
 
     def _asked(self, body: Mapping[str, object]) -> object:
-        """Return the answer to a request, which is sent a second time if it fails."""
+        """Return the answer to a request; send the request a second time if it fails."""
         try:
             return self._connection.post(CHAT, body)
         except ServerError:
@@ -195,7 +200,7 @@ class Judge:
 
 
 def fill(template: str, prompt: str, first: str, second: str) -> str:
-    """Put the texts into the template, without reading placeholders inside the texts."""
+    """Return the template with the texts; placeholders inside the texts stay as they are."""
     texts = dict(zip(PLACES, (prompt, first, second), strict=True))
     places = re.compile("|".join(map(re.escape, PLACES)))
     return places.sub(lambda found: texts[found[0]], template)
@@ -208,7 +213,7 @@ def _reply(answer: object) -> object:
 
 
 def read_choice(reply: object) -> Choice:
-    """Return the choice with which a reply begins; "none" without one, or if both are better."""
+    """Return the choice at the beginning of a reply; "none" if the reply has no clear choice."""
     text = _REASONING.sub("", reply) if isinstance(reply, str) else ""
     found = _REPLY.match(text)
     if found is None or len({each.lower() for each in _BETTER.findall(text)}) > 1:

@@ -49,7 +49,7 @@ class Scoring(Value):
 
 
 def most_requests(experiment: Experiment, judged_pairs: int) -> int:
-    """Return how many requests a judge gets at the most: two for each pair."""
+    """Return the maximum number of requests to a judge: two for each pair."""
     pairs = min(judged_pairs, experiment.texts**2) * len(experiment.items)
     return 2 * pairs * len(experiment.contests)
 
@@ -100,7 +100,7 @@ class QualityJob(ComparisonJob):
 
     @property
     def scored(self) -> tuple[int, int]:
-        """Return the number of scored texts or judged pairs, and how many there are."""
+        """Return how many texts are scored, or pairs judged, and how many are planned."""
         return self._scored
 
     def stop(self) -> None:
@@ -123,7 +123,8 @@ class QualityJob(ComparisonJob):
         """Score the finished runs, then make the report; yield ``scored`` after each score.
 
         Raises:
-            SpecvizError: the scorer failed; StoppedError if the job was stopped.
+            SpecvizError: The scorer failed.
+            StoppedError: The job was stopped.
         """
         self._step = "scoring the texts"
         runs = self.measured

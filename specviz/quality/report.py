@@ -27,12 +27,12 @@ _SCORES: dict[Measure, str] = {
 
 
 class RuleResult(Value):
-    """The texts of one lane.
+    """The results of one lane.
 
-    ``over_lossless``: its tokens per second over those of the lossless lane. ``rejected``: share of
-    the tested candidates. ``bias``: mean bias of a token. ``score``: mean score of a text, None
-    with a judge. ``won``: its win rate against lossless; None with the measure *distance*, in which
-    lossless texts always win.
+    ``over_lossless``: the lane's tokens per second divided by those of the lossless lane.
+    ``rejected``: the share of tested candidates that were rejected. ``bias``: the mean bias of a
+    token. ``score``: the mean score of a text, None with a judge. ``won``: the win rate against
+    lossless texts; None with the measure *distance*, by which lossless texts always win.
     """
 
     label: str
@@ -48,7 +48,7 @@ class RuleResult(Value):
 
 
 class ContestResult(Value):
-    """``bias``: the mean bias of the first lane less that of the second, over prompts."""
+    """``bias``: the mean bias of the first lane minus that of the second lane, over prompts."""
 
     contest: Contest
     won: WinRate | None
@@ -58,7 +58,7 @@ class ContestResult(Value):
 class QualityReport(Value):
     """All results; ``scorer`` names the model or address behind the measure.
 
-    ``texts``: texts of each rule per prompt, of at most ``tokens`` tokens.
+    ``texts`` is the number of texts of each rule per prompt; a text has at most ``tokens`` tokens.
     """
 
     measure: Measure
@@ -73,7 +73,7 @@ class QualityReport(Value):
 
     @property
     def control(self) -> ContestResult | None:
-        """Lossless against lossless; None with the measure *distance*."""
+        """Return the result of lossless against lossless; None with the measure *distance*."""
         first = self.contests[0] if self.contests else None
         return first if first and first.contest.first == CONTROL else None
 
@@ -96,7 +96,7 @@ def make_report(
     Args:
         runs: The finished runs of the experiment's plan.
         compare: Returns the outcomes of a contest.
-        scores: The scores by the key of the run; empty with a judge.
+        scores: The score of each run's text, by the run's key; empty with a judge.
     """
     lanes = experiment.plan.lanes
     by_lane = [[run for run in runs if run.job.lane == at] for at in range(len(lanes))]
@@ -135,7 +135,7 @@ def make_report(
 
 
 def _biases(runs: Sequence[LaneRun]) -> dict[int, float]:
-    """Return the mean bias of a token by prompt."""
+    """Return the mean bias of a token for each prompt."""
     found: dict[int, list[float]] = {}
     for run in runs:
         if (distance := recorded_distance(run.trace)) is not None:
@@ -174,7 +174,7 @@ def report_to_json(
 ) -> dict[str, Any]:
     """Return the report as JSON values, with the texts of ``runs``.
 
-    ``run_ids`` and ``scores`` are by the key of a run.
+    The keys of ``run_ids`` and ``scores`` are those of the runs: lane, item and repeat.
     """
     ids, known = run_ids or {}, scores or {}
     return {
@@ -214,7 +214,7 @@ def report_to_json(
 
 
 def table_rows(report: QualityReport) -> list[tuple[str, ...]]:
-    """Return the header and a row for each rule, as text; without columns that have no value."""
+    """Return the header and a row for each rule as text; omit columns without any value."""
     rules = report.rules
     columns = {
         "rule": [each.label for each in rules],

@@ -1,9 +1,10 @@
-"""Scorers: studies that give every text a number, the higher the better under that scorer.
+"""Scorers: studies that give every text a score; a higher score is better.
 
 *likelihood*: the mean log-likelihood of the text's tokens under the target, or under another model.
-It rewards low entropy, so a difference is called a shift of the likelihood, never quality.
-*reward*: a reward model's score of prompt and text. *distance*: minus the mean bias of the text's
-tokens, as recorded: their total variation distance to the target's next-token distribution.
+The likelihood rewards low entropy, so a difference is called a shift of the likelihood, never
+quality. *reward*: a reward model's score of prompt and text. *distance*: minus the mean bias of the
+text's tokens. The recorded bias of a token is the total variation distance between the next-token
+distribution under the rule and that of the target.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PREFERRED: dict[Measure, str] = {
 
 
 class AnswerText(Value):
-    """A text to score, with the prompt that it answers; without the token that ends it."""
+    """A text to score, without its end token, and the prompt that the text answers."""
 
     prompt: TypedPrompt
     prompt_ids: tuple[int, ...]
@@ -45,8 +46,8 @@ class AnswerText(Value):
 class LikelihoodStudy(Value):
     """Yields the mean log-likelihood of each text in nats per token, at temperature 1.
 
-    ``own``: the scoring model has written the texts, so their tokens are known. Another model reads
-    the text with its own tokenizer.
+    ``own``: whether the scoring model wrote the texts, so that their tokens are known. Any other
+    model encodes the texts with its own tokenizer.
     """
 
     texts: tuple[AnswerText, ...]
@@ -73,9 +74,8 @@ class LikelihoodStudy(Value):
 class RewardStudy(Value):
     """Yields a reward model's score of each text.
 
-    ``model``: a folder or a name on the Hub, with the architecture of a sequence classifier that
-    has one output. With a chat template, it reads a conversation; else prompt and text as two
-    segments.
+    ``model``: the folder or Hub name of a sequence classifier with one output. A model with a chat
+    template reads a conversation; any other model reads prompt and text as two segments.
     """
 
     texts: tuple[AnswerText, ...]
@@ -98,16 +98,16 @@ def _messages(each: AnswerText) -> list[Message]:
 
 
 def plain(prompt: TypedPrompt) -> str:
-    """Return the prompt as one text, a conversation with a line for each role."""
+    """Return the prompt as one text; a conversation has a line for each message."""
     if isinstance(prompt, str):
         return prompt
     return "\n".join(f"{each.role}: {each.content}" for each in prompt.messages)
 
 
 def recorded_distance(trace: Trace) -> float | None:
-    """Return the mean bias over the tested candidates and bonus tokens, which have none.
+    """Return the mean bias over tested candidates and bonus tokens.
 
-    None if the run was not recorded.
+    Bonus tokens count with bias 0. None if the run did not record the biases.
     """
     biases = list[float]()
     for entry in trace.rounds:
@@ -122,9 +122,9 @@ def recorded_distance(trace: Trace) -> float | None:
 
 
 def scorer_named(text: str) -> tuple[Measure, str]:
-    """Read a scorer as typed: *likelihood*, *distance*, *model:NAME*, *reward:NAME*, *judge:URL*.
+    """Parse *likelihood*, *distance*, *model:NAME*, *reward:NAME* or *judge:URL*.
 
-    Returns the measure and the name of the model or the address; "" for the target itself.
+    Return the measure, and the name of the model or the address; "" means the target itself.
     """
     kind, colon, name = text.partition(":")
     measures: dict[str, Measure] = {"model": "likelihood", "reward": "reward", "judge": "judge"}

@@ -1,4 +1,4 @@
-"""Sentences on the result of an experiment; a comparison without an interval has none."""
+"""Sentences on the result of an experiment; a comparison without an interval has no sentence."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def sentences(report: QualityReport) -> tuple[str, ...]:
-    """Return what was found: one sentence for each comparison that has an interval."""
+    """Return the findings: one sentence for each comparison that has an interval."""
     return (*rule_sentences(report), *other_sentences(report))
 
 
 def rule_sentences(report: QualityReport) -> tuple[str, ...]:
-    """Return a sentence for each lossy rule: its speed, and its texts against lossless ones."""
+    """Return a sentence for each lossy rule: its speed, and its win rate or mean bias."""
     rules = report.rules[CONTROL + 1 :]
     if report.measure == "distance":
         return tuple(_bias_sentence(each) for each in rules if _has_interval(each.bias))
@@ -88,7 +88,7 @@ def _opt_sentence(each: ContestResult, report: QualityReport, preferred: str) ->
     open_ = ", so no difference is shown" if each.bias.low <= 0 <= each.bias.high else ""
     return (
         f"{said} The mean bias of a token is {' against '.join(map(PROBABILITY.shown, biases))}, "
-        f"each along its own texts. The difference is {_bias_words(each.bias)}{open_}."
+        f"each along the texts of its rule. The difference is {_bias_words(each.bias)}{open_}."
     )
 
 
@@ -112,7 +112,7 @@ def _judge_sentences(report: QualityReport) -> tuple[str, ...]:
         return ()
     if bias.failed:
         found.append(
-            f"{bias.failed} questions to the judge failed; these pairs are left out. The last "
+            f"{bias.failed} questions to the judge failed; their pairs are left out. The last "
             f"failure: {bias.failure}"
         )
     if not bias.replies:
@@ -120,15 +120,17 @@ def _judge_sentences(report: QualityReport) -> tuple[str, ...]:
     if bias.unclear:
         share = PERCENT.shown(bias.unclear / bias.replies)
         found.append(
-            f"{share} of the judge's replies made no clear choice; these pairs are left out."
+            f"{share} of the judge's replies made no clear choice; their pairs are left out."
         )
     if bias.first_place is not None:
         found.append(
             f"The judge chose the answer shown first in {PERCENT.shown(bias.first_place)} of its "
-            "choices. Every pair was shown in both orders, so this makes ties, not wins."
+            "choices. Every pair was shown in both orders, so this bias causes ties, not wins."
         )
     if bias.longer is not None:
-        found.append(f"It chose the longer answer in {PERCENT.shown(bias.longer)} of its choices.")
+        found.append(
+            f"The judge chose the longer answer in {PERCENT.shown(bias.longer)} of its choices."
+        )
     return tuple(found)
 
 
@@ -136,7 +138,8 @@ def _few_prompts(report: QualityReport) -> tuple[str, ...]:
     if report.prompts >= FEW_PROMPTS:
         return ()
     return (
-        f"With {report.prompts} prompts, the intervals are hardly reliable: give forty or more.",
+        f"With {report.prompts} prompts, the intervals are hardly reliable: give at least forty "
+        "prompts.",
     )
 
 

@@ -1,7 +1,7 @@
 """Win rates: how often texts of one rule are preferred to texts of another.
 
 All texts of one rule are compared with all texts of the other on the same prompt; a tie counts one
-half. The win rate is the mean over prompts, with Student's interval over prompts, so that it also
+half. The win rate is the mean over prompts. Its interval is Student's over prompts, so that it also
 applies to other prompts of this kind (Yin et al. 2024, section 5.2). If all prompts have the same
 win rate, their spread is no estimate of the error, so the interval is Wilson's.
 """
@@ -23,7 +23,7 @@ _SIGMAS = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 class WinRate(Value):
-    """A win rate; ``low`` and ``high`` are None with a single prompt. ``ties``: their share."""
+    """A win rate with its interval, which needs two prompts; ``ties`` is the share of ties."""
 
     value: float
     low: float | None
@@ -34,7 +34,7 @@ class WinRate(Value):
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes one half."""
+        """Return whether the interval excludes one half."""
         return self.low is not None and self.high is not None and not self.low <= 0.5 <= self.high
 
 
@@ -59,7 +59,7 @@ def win_rate(outcomes: Outcomes) -> WinRate | None:
 
 
 def _wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share of ``count`` prompts."""
+    """Return the ends of Wilson's interval for a share of ``count`` prompts."""
     squared = _SIGMAS**2 / count
     middle = (share + squared / 2) / (1 + squared)
     half = math.sqrt(squared * (share * (1 - share) + squared / 4)) / (1 + squared)
@@ -67,7 +67,11 @@ def _wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def outcomes_of(first: Scores, second: Scores) -> Outcomes:
-    """Compare every text of the first rule with every text of the second on the same prompt."""
+    """Compare every text of the first rule with every text of the second, prompt by prompt.
+
+    Return the outcomes of each prompt: 1 if the first text has the higher score, 0.5 for a tie,
+    else 0.
+    """
     return {
         prompt: _all_pairs(own, second[prompt]) for prompt, own in first.items() if prompt in second
     }

@@ -1,7 +1,7 @@
 """JSON text and files: size-limited reads and atomic writes.
 
 Text that cannot be read raises a ``TraceError`` with the source and a remedy. A file is written
-under a temporary name and renamed, so other processes see the old or the new file, never a part.
+under a temporary name and renamed, so other processes see the whole old or the whole new file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fields_of(value: Any) -> dict[str, object]:
 def to_json(
     record: Mapping[str, Any], parts: Callable[[Any], dict[str, object]] = fields_of
 ) -> str:
-    """Return the record as one line of JSON; ``parts`` converts each dataclass to a dictionary."""
+    """Return the record as one line of JSON; ``parts`` converts a dataclass to a dictionary."""
     return json.dumps(record, allow_nan=False, separators=(",", ":"), default=parts) + "\n"
 
 
@@ -49,7 +49,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def read_file(path: Path) -> str:
-    """Return the text of a file; raises TraceError if it is not a file or over ``MAX_BYTES``."""
+    """Return a file's text; raises TraceError if it is no file or larger than ``MAX_BYTES``."""
     if path.is_dir():
         refuse(f"{path} is a folder.", "Give the path of a trace file in it.")
     if not path.exists():

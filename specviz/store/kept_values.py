@@ -48,7 +48,7 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
 
 
 def kept_values(kind: str, value_type: type[T]) -> dict[str, T]:
-    """Return the readable values of a kind by key."""
+    """Return the stored values of a kind by key, without values that cannot be read."""
     found: dict[str, T] = {}
     try:
         for path in sorted((data_folder() / kind).glob("*.json")):

@@ -57,9 +57,9 @@ class Library:
     def add(self, run: NewRun) -> str:
         """Add a run and return its id; the run is then durable.
 
-        If the id exists already, the stored trace stays, and a name, comparison, job or memory that
-        is given here replaces the stored one. So a run can be added alone and as part of a
-        comparison, in either order.
+        If the id exists already, the stored trace stays. A name, comparison, job or memory in
+        ``run`` replaces the stored value. So a run can be added alone and as part of a comparison,
+        in either order.
         """
         return self.add_together([run])[0]
 
@@ -75,7 +75,7 @@ class Library:
         """Add a run unless its trace is stored already.
 
         Return the id, and whether the trace was stored already. A deleted run with this trace is
-        restored. If two processes add the same trace at once, one adds it and the other finds it.
+        restored. If two processes add the same trace at once, only one of them stores it.
         """
         values, body = _values(run), packed(run.trace)
         with self._writing() as db:
@@ -109,14 +109,14 @@ class Library:
         return row_of(found)
 
     def facets(self) -> Facets:
-        """Return the values by which runs can be filtered, ignoring deleted runs."""
+        """Return the values by which runs can be filtered, without those of deleted runs."""
         with self._reading() as db:
             return facet_values(db)
 
     def open(self, run_id: str) -> Trace:
         """Return the trace of a run, even if the run is deleted.
 
-        Raises StoreError if the run is missing, damaged, or an answer of another engine.
+        Raises StoreError if the run is missing or damaged, or if another engine made it.
         """
         return as_trace(self.open_any(run_id), "The stored run", StoreError)
 
@@ -195,7 +195,8 @@ class Library:
         """Fill in columns that an older schema lacked, newest rows first.
 
         Read at least one trace, then more until ``seconds`` have passed; return how many rows
-        remain. If the trace of a row is damaged, its values stay unknown, and it is not read again.
+        remain. If a row's trace is damaged, the row's values stay unknown, and the trace is not
+        read again.
         """
         deadline = time.monotonic() + seconds
         with self._reading() as db:
@@ -220,7 +221,7 @@ class Library:
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
         """Return the run ids of a comparison by (lane, item, repeat).
 
-        If several runs have the same key, the run stored last is returned.
+        If several runs have the same key, only the run stored last is returned.
         """
         with self._reading() as db:
             found = db.execute(
@@ -348,7 +349,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the searchable text of the runs. It is case-folded here: SQLite folds only ASCII."""
+    """Update the runs' searchable text, case-folded here because SQLite folds only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

@@ -44,7 +44,7 @@ class ExpectedLoad(Value):
 
     @property
     def time(self) -> str:
-        """Text such as "about 1.2 s" or "1.2 s to 3.4 s"."""
+        """Return text such as "about 1.2 s" or "1.2 s to 3.4 s"."""
         low, high = _seconds_text(self.low), _seconds_text(self.high)
         return f"about {low}" if low == high else f"{low} to {high}"
 
@@ -75,9 +75,9 @@ def expected_load(spec: PairSpec, headers: Headers) -> ExpectedLoad | None:
 
     A similar pair has the same formats, families, types of weights and options, and its size
     differs by at most a factor of ``_LARGEST_RATIO``. Part of the time is proportional to the bytes
-    and part is constant, but the shares are unknown. So one end of the range assumes that all of it
-    is proportional, the other that all is constant. Only the latest loads of the nearest size are
-    used.
+    and part is constant, but the shares are unknown. So one end of the range assumes that all
+    of the time is proportional, the other end that all of the time is constant. Only the latest
+    loads of the nearest size are used.
     """
     models = _facts_of(spec, headers)
     known = load_value(_KIND, _key(spec, models), _Loads) if models else None

@@ -1,4 +1,4 @@
-"""Convert the timing of traces older than schema 5: their timed passes become one slice."""
+"""Convert the timing of traces older than schema 5: a trace's timed passes become one slice."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
     old = fit_to_type(value, _Blocks)
     sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
     if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
-        raise MisfitError(
-            "baseline contains a timed block without exactly one time per token or round"
-        )
+        raise MisfitError("baseline contains a timed block with too few or too many times")
     if any(each < 0 for block in old.blocks for each in block.seconds):
         raise MisfitError("baseline contains a negative time")
     return Baseline(slices=_slices(old, trace.rounds), prefill=old.prefill)
 
 
 def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
-    """Return one slice over all whole rounds; no slice without such rounds or a lane's times."""
+    """Return one slice over all whole rounds; empty without whole rounds or times of a lane."""
     last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
     tokens = sum(len(entry.emitted) for entry in rounds[:last])
     passes = {

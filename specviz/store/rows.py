@@ -14,7 +14,7 @@ SortKey = Literal[
 
 
 class RunSummary(Value):
-    """The columns of a run that lists show without opening its trace.
+    """The columns that lists of runs show, stored apart from the run's trace.
 
     For answers of other engines, fields that the engine does not report are None.
     """
@@ -114,7 +114,7 @@ class Query(Facets):
 
 
 class ComparisonRow(Value):
-    """A comparison, and how many of its runs are stored."""
+    """A comparison, and the number of its stored runs."""
 
     key: str
     title: str

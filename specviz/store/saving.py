@@ -57,12 +57,12 @@ def _columns_of_answer(trace: ServerTrace) -> dict[str, Any]:
 
 
 def _listed(counts: Sequence[int | None]) -> str | None:
-    """Return the counts of the first rounds as text; None without any round."""
+    """Return the counts of the first rounds as text; None if there are no rounds."""
     return ",".join(map(str, counts[:_ROUNDS])) or None
 
 
 def _columns_of_run(trace: Trace) -> dict[str, Any]:
-    """Return the columns that only our own runs have."""
+    """Return the columns that runs of specviz have, but answers of other engines do not."""
     config, kind, timing = trace.config, trace.prompt.kind, timing_of(trace.baseline, trace.rounds)
     return {
         "device": trace.environment.device_name[:_LABEL],

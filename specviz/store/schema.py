@@ -179,7 +179,7 @@ def _check_file(path: Path) -> None:
 
 
 def _version_in_log(path: Path) -> int:
-    """Return the version, including that in the log, through a read-only connection."""
+    """Return the schema version, including changes in the log, without writing to the file."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:
@@ -215,7 +215,7 @@ def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> Non
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; retry while another process does the same, as SQLite does not wait for it."""
+    """Switch to WAL; retry while another process switches, because SQLite does not wait."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -252,7 +252,7 @@ def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
 
 
 def _message_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
-    """Return the culprit and the remedy for an error of SQLite."""
+    """Return an error message and a remedy for an error of SQLite."""
     if name.startswith("SQLITE_FULL"):
         return "The disk has no space left for the run library.", f"Free some space. {_SAFE}"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -269,7 +269,7 @@ def _message_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA")):
         return (
-            "The run library is damaged or not a run library.",
+            "The run library is damaged, or the file is not a run library.",
             "Move the file away; a new library is created. Runs saved as files are not affected.",
         )
     return _unusable(str(error))

@@ -20,7 +20,7 @@ def runs_frame(rows: Sequence[RunRow]) -> pd.DataFrame:
 
 
 def rounds_of_runs(runs: Iterable[tuple[str, AnyTrace]]) -> pd.DataFrame:
-    """Return one row per round, with its run's id. Traces are taken from ``runs`` one by one."""
+    """Return one row per round, with the run's id; read the traces from ``runs`` one by one."""
     frames = [_rounds(trace).assign(run=run_id) for run_id, trace in runs]
     if not frames:
         return pd.DataFrame({"run": []})

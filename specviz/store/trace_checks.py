@@ -130,9 +130,9 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return what is wrong with a value as a whole, such as contradicting fields, or None.
+    """Return what is wrong with the combination of a part's fields, or None.
 
-    The limits of each single field (``LIMITS``) are checked elsewhere.
+    The limits of single fields (``LIMITS``) are checked elsewhere.
     """
     check = _CHECKS.get(kind)
     return check(made) if check else None
@@ -183,7 +183,7 @@ def _trace(made: Trace) -> str | None:
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Return whether the fork fits the rounds; a stopped run may end before the fork."""
+    """Return whether the fork fits the rounds, or the run was stopped before the fork."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates

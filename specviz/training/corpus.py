@@ -48,7 +48,7 @@ def read_sources(folder: Path) -> dict[str, Source]:
     paths = sorted(folder.glob("*.txt"))
     if not paths:
         raise TrainingError(
-            f"No corpus in {folder}: it has no .txt file.",
+            f"No corpus in {folder}: the folder has no .txt file.",
             remedy=f"Give a folder of text files whose documents are separated by {END_OF_TEXT}.",
         )
     return {path.stem: _read_source(path) for path in paths}

@@ -78,11 +78,11 @@ def next_token_loss(model: nn.Module, batch: torch.Tensor, progress: float) -> t
 def distillation_loss(
     target: nn.Module,
 ) -> Objective:
-    """Return the draft's objective: KL divergence first, then total variation distance.
+    """Return the draft's loss function: KL divergence first, then total variation distance.
 
     The expected acceptance is Σ min(draft, target) = 1 - distance (Leviathan et al. 2023,
-    Corollary 3.6; DistillSpec optimises it, too), but its gradient is poor for an untrained draft.
-    So the weight shifts to the distance over the last 40 % of training.
+    Corollary 3.6; DistillSpec also optimises it). But the gradient of this distance is poor for an
+    untrained draft, so the weight shifts to the distance only over the last 40 % of training.
     """
 
     def objective(draft: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:

@@ -38,7 +38,7 @@ class Streams:
 
     @property
     def reference(self) -> TokenStream:
-        """Return the held-out slice for evaluation: TinyStories, or else the first source."""
+        """Return the held-out slice of TinyStories or, without TinyStories, of the first source."""
         return self.held_out.get(_REFERENCE) or next(iter(self.held_out.values()))
 
 
@@ -140,7 +140,7 @@ def _losses(
     seed: int,
     device: torch.device,
 ) -> StepLoss:
-    """Return the loss of a step, whose batch depends only on (seed, step)."""
+    """Return a function that computes the loss of a step; its batch depends on (seed, step)."""
 
     def loss(step: int, progress: float) -> torch.Tensor:
         batch = draw_batch(streams.training, schedule.stage_at(step), seed, step)

@@ -34,7 +34,7 @@ class Schedule(Value):
         return sum(stage.steps for stage in self.stages)
 
     def stage_at(self, step: int) -> Stage:
-        """Return the stage of a step, counted from 0."""
+        """Return the stage to which a step belongs; steps count from 0."""
         for stage in self.stages:
             if step < stage.steps:
                 return stage
@@ -64,7 +64,7 @@ class Recipe(Value):
 
     @property
     def draft(self) -> Shape:
-        """Return the draft's shape: the target's with one layer."""
+        """Return the draft's shape: the target's shape with only one layer."""
         return replace(self.target, layers=1)
 
 

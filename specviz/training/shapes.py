@@ -1,7 +1,7 @@
 """Time the lean step of a few target and draft shapes, with random weights.
 
 The cost of a step depends on the shape, not on the trained weights, so shapes can be chosen before
-training. Every repeat times all shapes in turn.
+training. All shapes are timed in turn, several times.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _filled_step(model: LlamaForCausalLM) -> LeanStep:
 
 
 def _feed_ms(step: LeanStep, fed: int) -> float:
-    """Return the milliseconds of the second of two feeds; the first fills the CPU caches."""
+    """Feed the tokens twice; return the milliseconds of the second feed, with warm CPU caches."""
     ids = torch.arange(fed)
     step.feed(ids, fed)
     step.forget(fed)

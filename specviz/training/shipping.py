@@ -1,4 +1,4 @@
-"""Install a trained pair in the assets, with its model cards. `make recordings` comes next."""
+"""Install a trained pair in the assets, with its model cards. Run `make recordings` afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILES = (
 
 
 def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path) -> None:
-    """Copy the pair to the assets, measure it, and write cards and acceptance."""
+    """Copy the pair to the assets, measure it, and write its model cards and its acceptance."""
     for role in ("target", "draft"):
         (SHIPPED / role).mkdir(parents=True, exist_ok=True)
         for name in _FILES:

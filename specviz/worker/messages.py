@@ -40,7 +40,7 @@ class RunRequest(PairRequest):
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The kind of prompt, or None. The worker predicts speedups only if it is None.
+        kind: The kind of prompt, or None. The worker predicts speedups only if ``kind`` is None.
         detects_chat: Whether to use the target's chat template if it has one.
     """
 
@@ -53,7 +53,7 @@ class RunRequest(PairRequest):
 
 
 class PrepareRequest(PairRequest):
-    """Load a pair; then, while idle, measure the step costs and acceptance for its first run.
+    """Load a pair; while idle, measure step costs and acceptance for the pair's first run.
 
     ``fresh``: measure step costs again even if some are stored.
     """
@@ -83,7 +83,7 @@ class UnloadRequest(Request):
 
 
 class EndCalibrationRequest(Request):
-    """End a repeated measurement of step costs; the stored step costs stay valid."""
+    """End a repeated measurement of step costs; step costs stored earlier stay valid."""
 
 
 # Signals
@@ -98,7 +98,7 @@ class StopSignal(Signal):
 
 
 class CancelSignal(Signal):
-    """Cancel the loading for a request, at the next progress report."""
+    """Cancel loading the models for a request, at the next progress report."""
 
 
 # Events
@@ -163,7 +163,7 @@ class RunRound(RunEvent):
 
 
 class RunTimed(RunEvent):
-    """The baseline measured so far; sent several times after the last round, until ``over``."""
+    """The baseline measured so far, sent repeatedly after the last round until ``over``."""
 
     baseline: Baseline
     text: str

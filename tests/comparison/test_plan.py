@@ -139,7 +139,7 @@ def test_models_replace_the_default_ones() -> None:
         ("drafter=magic", "drafter is 'magic'"),
         ("speed=9", "no setting 'speed'"),
         ("epsilon=0.1", "only affects rule=over-accept or typical"),
-        ("pair=a,draft=b", "a pair and a draft or target"),
+        ("pair=a,draft=b", "a pair, and also a draft or a target"),
         ("target=b", "a target and no draft"),
         ("name=" + "x" * 61, "name is too long"),
         ("name=a\x1b[31m", "control characters"),
@@ -271,7 +271,7 @@ def test_a_loaded_plan_has_the_same_key() -> None:
         ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "has a fork, which repeats"),
         (
             {"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])},
-            "6 seeds are needed",
+            "6 consecutive seeds are needed",
         ),
     ],
 )

@@ -119,7 +119,7 @@ def test_the_summary_names_engine_and_model_and_has_no_speedup() -> None:
     text = sent(server_trace())["summary"]
     assert text["headline"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds"
     assert "No speedup" in text["because"]
-    assert "The first is the pass over the prompt" in text["because"]
+    assert "The first step is the pass over the prompt" in text["because"]
     assert "no number" not in sent(server_trace([(5, 3)]))["summary"]["because"]
     assert "no number" not in sent(without_rounds(server_trace()))["summary"]["because"]
     assert "speedup" not in " ".join(shown(sent(server_trace())))

@@ -127,7 +127,7 @@ def test_link_opens_runs_with_race_and_figures(library: Library) -> None:
     assert list(table.loc["τ, tokens per round"]) == ["4.00", "3.50", "–"]
     assert list(table.loc["Rounds"]) == ["4", "4", "–"]
     assert list(table.loc["α observed"])[1:] == ["–", "–"]
-    assert table.loc["Speedup over its own target alone"].iloc[1] == "2.00×"
+    assert table.loc["Speedup over the target alone"].iloc[1] == "2.00×"
     assert NO_SPEEDUP in said(app)
     assert NO_SPEEDUP in said(app)
 
@@ -138,7 +138,7 @@ def test_leaves_out_figures_that_no_run_has(library: Library) -> None:
     )
     table = figures(beside(first, second))
     assert "τ, tokens per round" not in table.index
-    assert "Speedup over its own target alone" not in table.index
+    assert "Speedup over the target alone" not in table.index
     assert "Tokens/s" in table.index
 
 

@@ -1,1 +1,1 @@
-"""Train a draft for any Llama-shaped target: the target writes texts, a draft learns from them."""
+"""Train a draft for a Llama-shaped target, which writes the texts that the draft learns from."""

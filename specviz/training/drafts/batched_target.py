@@ -41,7 +41,7 @@ class _Cache:
     values: torch.Tensor
 
     def part(self, first: int, count: int) -> _Cache:
-        """Return the part of the cache that belongs to some texts, as a view of the same memory."""
+        """Return a view of the cache for ``count`` texts from text ``first`` on."""
         return _Cache(self.keys.narrow(1, first, count), self.values.narrow(1, first, count))
 
 
@@ -60,8 +60,8 @@ class BatchedTarget:
     def states(self, ids: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
         """Return the hidden states `[text, token, place, width]` of texts `[text, token]`.
 
-        The caller pads shorter texts at their ends with any tokens. ``places`` names layers as in
-        ``HiddenStates``.
+        The caller pads shorter texts at their ends with any tokens. ``places`` says at which
+        layers the states are taken, as in ``HiddenStates``.
         """
         texts, count = ids.shape
         cache = self._cache(texts, count)
@@ -111,7 +111,7 @@ class BatchedTarget:
         self._draw(begun, x[torch.arange(len(begun), device=self.device), last], ends)
 
     def _go_on(self, going: Sequence[_Open], cache: _Cache, ends: frozenset[int]) -> None:
-        """Draw one more token of each open text."""
+        """Draw one more token for each unfinished text."""
         ids = torch.tensor([[each.text.new[-1]] for each in going], device=self.device)
         positions = torch.tensor([[each.length - 1] for each in going], device=self.device)
         x = self._pass(ids, positions, cache.part(0, len(going)))
@@ -227,13 +227,13 @@ def _mask(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor
 
 
 def _store(cache: torch.Tensor, positions: torch.Tensor, new: torch.Tensor) -> None:
-    """Write `[text, key_head, token, width]` to the cache at these positions."""
+    """Write new keys or values `[text, key_head, token, width]` to the cache."""
     texts = torch.arange(cache.shape[0], device=cache.device)
     cache[texts[:, None], :, positions] = new.transpose(1, 2)
 
 
 def _close(going: list[_Open], cache: _Cache) -> None:
-    """Remove finished texts. The last text takes the place of each removed one in the cache."""
+    """Remove finished texts. The last text moves to the cache slot of each removed text."""
     for place in reversed(range(len(going))):
         if not going[place].over:
             continue

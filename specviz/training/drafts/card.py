@@ -122,7 +122,7 @@ def _head(plan: TrainingPlan, target: TargetFacts) -> str:
     stated = [] if target.licence == NOT_STATED else [f"license: {target.licence.lower()}"]
     front = ["---", *stated, "tags: [speculative-decoding]", "---"]
     title = f"# {_KINDS[plan.kind]} for {_code(target.name)}"
-    does = "Drafts tokens for this target in speculative decoding, and has no other use."
+    does = "It drafts tokens for this target in speculative decoding, and has no other use."
     return "\n".join(front) + f"\n\n{title}\n\n{does} The weights are in half precision."
 
 
@@ -140,7 +140,7 @@ def _data(plan: TrainingPlan, texts: TextFigures, *, chats: bool) -> str:
             "| | share |\n| --- | ---: |",
             [
                 f"| texts that the target ended itself | {_percent(texts.ended)} |",
-                f"| runs of four tokens that repeat | {_percent(texts.repetition)} |",
+                f"| repeated sequences of four tokens | {_percent(texts.repetition)} |",
                 f"| tokens that the draft can propose | {_percent(texts.covered)} |",
             ],
         )
@@ -153,14 +153,14 @@ def _source(plan: TextPlan, *, chats: bool) -> str:
     if not chats or not plan.task_share:
         return "on its own, without prompts"
     return (
-        f"on its own. About {100 * plan.task_share:.0f} % of them answer tasks, most of which are "
-        "about a passage that the target wrote first. In the others, the target wrote both sides "
-        "of a conversation"
+        f"on its own. About {100 * plan.task_share:.0f} % of the texts answer tasks, most of which "
+        "are about a passage that the target wrote first. In the other texts, the target wrote "
+        "both sides of a conversation"
     )
 
 
 def recipe(plan: TrainingPlan, target: str) -> str:
-    """Return the command that makes the draft again; options at their default are left out."""
+    """Return the command that trains the draft again, without options at their default."""
     named = {"texts": "count"}
     named |= {each: each for each in ("longest", "turns", "together", "task_share")}
     chosen = {option: (plan.texts, name) for option, name in named.items()}
@@ -206,8 +206,8 @@ def _acceptance(result: TrainedDraft) -> str:
     ]
     return (
         table("| position | temperature 1 | temperature 0 |\n| ---: | ---: | ---: |", rows)
-        + "\n\nAcceptance probability of a candidate if those before it in the round were "
-        "accepted, computed along texts of the same kind as those of the training. Other texts "
+        + "\n\nAcceptance probability of a candidate if the candidates before it in the round "
+        "were accepted, computed along texts of the same kind as the training texts. Other texts "
         "give other values."
     )
 
@@ -232,7 +232,7 @@ def _use(plan: TrainingPlan, target: TargetFacts, commands: Sequence[ServingComm
         "eagle3": "`--export speculators`, `--export eagle` or `--export gguf` writes the head for "
         "vLLM, SGLang or llama.cpp.",
         "small": "`--export gguf` writes the model for llama.cpp.",
-        "medusa": "vLLM loads the folder as it is if the heads propose the whole vocabulary.",
+        "medusa": "vLLM can load the folder only if the heads propose the whole vocabulary.",
     }
     return "\n\n".join([*parts, more[plan.kind]])
 

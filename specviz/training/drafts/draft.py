@@ -38,7 +38,7 @@ class Draft(nn.Module, ABC):
     ) -> Learned:
         """Return the loss, given the draft's log probabilities for each position.
 
-        ``output``: the target's output matrix `[vocabulary, width]`.
+        ``output``: the target's output matrix `[vocabulary, width]`. ``overlap``: as in ``learn``.
         """
         count = len(logs)
         return learned(
@@ -51,11 +51,14 @@ class Draft(nn.Module, ABC):
 
     @abstractmethod
     def learn(self, window: Window, overlap: float) -> Learned:
-        """Return the loss of a batch; ``overlap``: the weight of the overlap in the loss."""
+        """Return the loss of a batch.
+
+        ``overlap``: 0 for cross-entropy alone, 1 for 1 − Σ min(draft, target) alone.
+        """
 
     @abstractmethod
     def write(self, folder: Path) -> None:
-        """Write the weights in half precision, as a folder that loads as any other draft."""
+        """Write the weights in half precision, as a folder that can be loaded like any draft."""
 
 
 def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -65,8 +68,8 @@ def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def shifted(values: torch.Tensor, positions: int) -> list[torch.Tensor]:
     """Return, for each position p, ``values`` `[text, row, …]` shifted by 1 + p rows.
 
-    Row t then has the values at token t + 1 + p. There the target predicts token t + 2 + p, the
-    candidate at position p.
+    Row t of the result has the values at token t + 1 + p. At that token, the target predicts token
+    t + 2 + p, which is the candidate at position p.
     """
     rows = values.shape[1] - positions
     return [values[:, 1 + number : 1 + number + rows] for number in range(positions)]

@@ -97,7 +97,7 @@ def train_draft(pair: Pair, plan: TrainingPlan, folder: Path) -> Generator[Progr
 
 
 def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torch.Tensor) -> Draft:
-    """Return the draft that the plan names, with the weights it begins with."""
+    """Return the draft that the plan names, with its initial weights."""
     match plan.kind:
         case "eagle3":
             places = read_places(len(target.layers))
@@ -109,7 +109,11 @@ def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torc
 
 
 def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
-    """Write the plan into the folder; refuse a folder of another plan or another target."""
+    """Write the plan into the folder.
+
+    Raises:
+        TrainingError: The folder belongs to another plan or target, or cannot be used.
+    """
     target = {"target": pair.info.target.weights_sha256, "name": pair.info.target.name}
     own = json.loads(json.dumps(target | asdict(plan)))
     found = _read_plan(folder)
@@ -122,13 +126,13 @@ def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
         )
     elif changed := [name for name in own if name != "steps" and found.get(name) != own[name]]:
         raise TrainingError(
-            f"{folder.name} was begun with another {changed[0]}.",
-            remedy="Give the same settings to go on, or choose another folder.",
+            f"{folder.name} was started with another {changed[0]}.",
+            remedy="Give the same settings to resume, or choose another folder.",
         )
 
 
 def _read_plan(folder: Path) -> dict[str, Any] | None:
-    """Return what a folder's plan states; None if it has none."""
+    """Return the values in a folder's plan file; None if there is no plan file."""
     path = folder / PLAN
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +148,7 @@ def _read_plan(folder: Path) -> dict[str, Any] | None:
 
 
 def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch.Tensor, float]:
-    """Return the ids that the draft can propose, ascending, and their share of written tokens."""
+    """Return the token ids that the draft can propose, and their share of the written tokens."""
     written = torch.cat([each.ids[each.written] for each in texts.texts]).long()
     often = torch.bincount(written, minlength=vocabulary)
     if not 0 < count < vocabulary:
@@ -156,7 +160,8 @@ def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch
 def read_places(layers: int) -> tuple[int, int, int]:
     """Return the layers whose inputs an EAGLE-3 head uses.
 
-    These are the choice of its authors or, in a target with few layers, the last three.
+    These are the layers that the authors of EAGLE-3 chose or, if the target has few layers, the
+    last three.
     """
     if layers < 3:
         raise TrainingError(
@@ -222,7 +227,7 @@ def _evaluate(check: Windows, batch: int, draft: nn.Module) -> dict[str, Any]:
 
 
 def _finish(draft: Draft, folder: Path, check: Windows, plan: TrainingPlan) -> TrainedDraft:
-    """Write the best draft as a folder that loads as any other draft."""
+    """Write the best draft as a folder that can be loaded like any draft; return the result."""
     saved = folder / "best.pt"
     step = plan.steps
     if saved.exists():

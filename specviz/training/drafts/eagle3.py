@@ -1,7 +1,7 @@
 """An EAGLE-3 head in training, which begins as a copy of parts of its target (Li et al. 2025).
 
 Row t joins the target's states at token t with the embedding of token t + 1 and predicts token
-t + 2. For later candidates, the row continues from the head's own state, as in drafting: it
+t + 2. For later candidates, the row continues from the head's own state, as in drafting: the row
 attends to the rows of the text up to t and to its own earlier states.
 """
 
@@ -51,7 +51,7 @@ class Eagle3Draft(Draft):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Copy the target's last layer, norm and output; let ``fc`` pass on its last input."""
+        """Copy the target's last layer, norm and output; make ``fc`` return its last input."""
         target, width = self._target, self._target.width
         last = target.layers[-1]
         sizes = [each.out_features for each in (self.q, self.k, self.v)]
@@ -122,7 +122,7 @@ class Eagle3Draft(Draft):
         write_file(folder / "config.json", json.dumps(config, indent=2) + "\n")
 
     def files(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """Return the tensors in the authors' layout, and the configuration."""
+        """Return the tensors in the layout of EAGLE-3's authors, and the configuration."""
         target, lean = self._target, self._target.lean
         tensors = {
             "fc.weight": self.fc.weight,
@@ -166,10 +166,11 @@ class Eagle3Draft(Draft):
 
 
 def _mixed(q: torch.Tensor, memory: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-    """Return attention over the text's rows up to each row, and over the row's own earlier states.
+    """Return the output of attention.
 
-    ``memory``: pairs of keys and values; the first is of the text's rows, the others are of the
-    rows' own earlier states.
+    Each row attends to the text's rows up to itself and to its own earlier states. The first entry
+    of ``memory`` has the keys and values of the text's rows. Each later entry has those of one
+    earlier state of every row.
     """
     (keys, values), own = memory[0], memory[1:]
     if not own:

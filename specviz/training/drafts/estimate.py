@@ -30,7 +30,7 @@ _LONG = 90 * 60  # seconds; longer times are given in hours
 
 
 class DraftSize(Value):
-    """Parameters of a draft: all that are trained, and those that a candidate's step reads."""
+    """How many parameters of a draft are trained, and how many a draft step reads."""
 
     trained: int
     read: int
@@ -68,7 +68,7 @@ def estimate(plan: TrainingPlan, room: BodyRoom, arithmetic: float) -> Estimate 
     Args:
         plan: What to train.
         room: The target's shape, and this machine's bandwidth.
-        arithmetic: Floating-point operations per second of a large product.
+        arithmetic: Floating-point operations per second in a large matrix product.
     """
     target = room.target
     if target is None:
@@ -93,7 +93,7 @@ def estimate(plan: TrainingPlan, room: BodyRoom, arithmetic: float) -> Estimate 
 
 
 def draft_weight_bytes(plan: TrainingPlan, room: BodyRoom) -> float:
-    """Return the bytes per weight of the draft as it is loaded beside its target."""
+    """Return the bytes per weight of the draft when it is loaded with its target."""
     beside_quantised = room.target is not None and room.target.bytes_per_weight(NO_BODY) is not None
     return _Q8_0 if plan.kind == "eagle3" and beside_quantised else room.itemsize
 
@@ -104,7 +104,7 @@ def state_bytes(width: int, places: int) -> int:
 
 
 def draft_size(plan: TrainingPlan, target: ModelShape) -> DraftSize:
-    """Return the parameters of the draft that a plan trains for a target."""
+    """Return the number of parameters of the draft that a plan trains for a target."""
     width, inner = target.shape.width, target.shape.feed_forward
     queries, keys = target.heads * target.head_width, target.key_heads * target.head_width
     output = width * kept_tokens(plan, target)
@@ -124,14 +124,14 @@ def draft_size(plan: TrainingPlan, target: ModelShape) -> DraftSize:
 
 
 def kept_tokens(plan: TrainingPlan, target: ModelShape) -> int:
-    """Return how many tokens the draft can propose; a small model proposes all."""
+    """Return how many different tokens the draft can propose: all of them for a small model."""
     if plan.kind == "small" or not 0 < plan.vocabulary < target.vocabulary:
         return target.vocabulary
     return plan.vocabulary
 
 
 def _operations(plan: TrainingPlan, target: ModelShape, size: DraftSize) -> float:
-    """Return the floating-point operations of a training step, per token."""
+    """Return the number of floating-point operations per token in a training step."""
     teacher = 2 * target.shape.width * kept_tokens(plan, target)
     passes = 1 if plan.kind == "small" else plan.positions
     return 2 * _BACKWARD * size.read * passes + teacher
@@ -146,8 +146,8 @@ def long_time(seconds: float) -> str:
 def measured_arithmetic() -> float:
     """Return this processor's floating-point operations per second in a matrix product.
 
-    The fastest of several products counts, because the first one also starts threads, and other
-    work on the machine may slow some of them down.
+    The fastest of several products counts: the first product also starts threads, and other work
+    on the machine may slow products down.
     """
     rows = np.ones((_PRODUCT, _PRODUCT), np.float32)
     seconds = list[float]()

@@ -80,7 +80,7 @@ class TrainedFolder(Value):
 
     @property
     def gamma(self) -> int:
-        """Return the candidates per round that the draft was trained for."""
+        """Return the number of candidates per round that the draft was trained for."""
         stated = self.head.candidates if self.head else None
         positions = self.plan.get("positions")
         return stated or (positions if type(positions) is int and positions > 0 else _GAMMA)
@@ -107,7 +107,7 @@ def export(
         out: A new or an empty folder, or one of an earlier export.
         target: The target's folder, Hub id or GGUF file for the command; by default the name that
             the draft states. The vocabulary for a head's GGUF file is copied from this target.
-        gamma: Candidates per round; by default those of the training.
+        gamma: Candidates per round; by default the number that the draft was trained for.
 
     Raises:
         ConfigError: The draft has no such export, or its target is not known.
@@ -119,7 +119,7 @@ def export(
     if how not in (known := exports_of(draft)):
         raise ConfigError(
             f"A draft of the kind {draft.kind} cannot be exported as {how}.",
-            remedy=f"Export it as {' or '.join(known)}." if known else "Load its folder as it is.",
+            remedy=f"Export it as {' or '.join(known)}." if known else "Load the draft's folder.",
         )
     if out.resolve() == draft.path.resolve():
         raise ConfigError(
@@ -145,7 +145,7 @@ def export(
 
 
 def exports_of(draft: TrainedFolder) -> tuple[How, ...]:
-    """Return the exports that fit a draft."""
+    """Return the export formats that are available for a draft."""
     match draft.kind:
         case "eagle3":
             return HOWS
@@ -175,9 +175,9 @@ def draft_commands(
 ) -> tuple[ServingCommand, ...]:
     """Return the commands that serve a draft's folder without a conversion.
 
-    ``place``: the folder as the commands name it; by default its whole path.
-    For Medusa heads that propose only a part of the vocabulary there is no command: vLLM 0.32
-    allocates their output for the whole vocabulary, so it cannot load them.
+    ``place``: the folder's path in the commands; by default its absolute path.
+    There is no command for Medusa heads that propose only a part of the vocabulary: vLLM 0.32
+    allocates their output for the whole vocabulary, so it cannot load such heads.
     """
     draft = read_trained(folder)
     if draft.head is not None and draft.kind == "medusa":
@@ -268,7 +268,7 @@ def places_of(facts: HeadFacts) -> list[int]:
     """Return the layers whose inputs the head reads.
 
     Raises:
-        ConfigError: The head's files do not state them as layer inputs.
+        ConfigError: The head's files do not state which layer inputs it reads.
     """
     if facts.convention != "input" or not facts.feature_layers:
         raise ConfigError(
@@ -279,7 +279,7 @@ def places_of(facts: HeadFacts) -> list[int]:
 
 
 def flags_of(facts: HeadFacts) -> dict[str, bool]:
-    """Return the head's switches, which are off unless the files state them."""
+    """Return the head's boolean options; an option that its files do not set is False."""
     stated = facts.config | section(facts.config, "eagle_config")
     return {name: stated.get(name) is True for name in _FLAGS}
 
@@ -287,9 +287,9 @@ def flags_of(facts: HeadFacts) -> dict[str, bool]:
 def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
     """Return the configuration for SGLang.
 
-    A nested list names the layers whose outputs SGLang reads; without it, SGLang reads the authors'
-    layers. vLLM would take the list for layer inputs, so it is written only for heads that read
-    other layers than the authors'.
+    A nested list names the layers whose outputs SGLang reads. Without the list, SGLang reads the
+    layers that EAGLE-3's authors chose. The list is written only for heads that read other layers,
+    because vLLM would take it for a list of layer inputs.
     """
     config = dict(facts.config) | {"torch_dtype": _dtype(facts), "target_model": target}
     places = places_of(facts)
@@ -300,10 +300,10 @@ def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
 
 
 def _are_default(places: list[int]) -> bool:
-    """Return whether the head reads its target's states after the layers that its authors chose.
+    """Return whether ``places`` are the layers that EAGLE-3's authors chose.
 
-    For targets of up to seven layers the answer is False, because the same places can have two
-    reasons: 2, 3 and 4 are the authors' choice for seven layers, and the last three of five.
+    Return False for targets of up to seven layers, because their places are ambiguous: 2, 3 and 4
+    are the authors' choice for seven layers, but also the last three of five layers.
     """
     layers = places[-1] + 3
     return layers > 7 and places == [2, layers // 2, layers - 3]

@@ -35,18 +35,18 @@ def write_small(folder: Path, path: Path, target: str) -> None:
     """Write a small model with the vocabulary of its target.
 
     Args:
-        folder: The model, beside which the training wrote the target's tokenizer.
+        folder: The folder to which the training wrote the model and the target's tokenizer.
         path: The GGUF file.
-        target: The target. If it is a GGUF file, its vocabulary is copied; otherwise the vocabulary
-            comes from the tokenizer in ``folder``.
+        target: The target. If the target is a GGUF file, its vocabulary is copied; otherwise the
+            vocabulary comes from the tokenizer in ``folder``.
     """
     model = read_folder(folder)
     config, family = model.config, str(model.config.get("model_type"))
     tensors = read_weights(model.weights)
     if family not in _ARCHITECTURES or (config.get("sliding_window") and family == "mistral"):
         raise ConfigError(
-            f"GGUF files of the model family {family} are not written here.",
-            remedy="Serve its folder with vLLM.",
+            f"specviz cannot write GGUF files of the model family {family}.",
+            remedy="Serve the draft's folder with vLLM.",
         )
     _refuse_unknown([name for name in tensors if gguf_name(name) is None])
     source = Path(target) if target.endswith(".gguf") and Path(target).is_file() else folder
@@ -68,7 +68,7 @@ def write_head(facts: HeadFacts, path: Path, target: str) -> None:
     Args:
         facts: The head in its authors' layout.
         path: The GGUF file.
-        target: The target's folder or GGUF file, whose vocabulary is written.
+        target: The target's folder or GGUF file, from which the vocabulary is copied.
     """
     config, places, flags = facts.config, places_of(facts), flags_of(facts)
     tensors = {name: each for name, each in read_weights(facts.weights).items() if name != _T2D}
@@ -78,7 +78,7 @@ def write_head(facts: HeadFacts, path: Path, target: str) -> None:
     )
     if len(places) != 3 or config.get("num_hidden_layers", 1) != 1:
         raise ConfigError(
-            "llama.cpp runs EAGLE-3 heads of one layer that read three of the target's layers.",
+            "llama.cpp needs an EAGLE-3 head with one layer that reads three target layers.",
             remedy="Export this head as speculators, for vLLM.",
         )
     low, middle, high = places
@@ -107,14 +107,14 @@ def _vocabulary_source(target: str) -> Path:
     if place.is_file() or place.is_dir():
         return place
     raise ConfigError(
-        f"A head's GGUF file contains the vocabulary of its target, and {place.name} is not here.",
+        f"A GGUF head needs the target's vocabulary, but {place.name} is not a file or folder.",
         remedy="Give the target's folder or its GGUF file.",
     )
 
 
 @contextmanager
 def _completed(path: Path) -> Iterator[Path]:
-    """Yield another name for a file, which is renamed once it is complete."""
+    """Yield a temporary path; rename the file at this path to ``path`` once it is complete."""
     partial = path.with_suffix(".partial")
     try:
         yield partial
@@ -126,12 +126,13 @@ def _completed(path: Path) -> Iterator[Path]:
 def _refuse_unknown(names: list[str]) -> None:
     if names:
         raise ConfigError(
-            f"GGUF has no place for {names[0]}.", remedy="Serve its folder with vLLM."
+            f"The GGUF format cannot store {names[0]}.",
+            remedy="Serve the draft's folder with vLLM.",
         )
 
 
 def _kind(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return the GGUF type that has the dtype of the draft's matrices."""
+    """Return the GGUF type that matches the dtype of the draft's matrices."""
     matrix = next(each for each in tensors.values() if each.ndim > 1)
     return _KINDS.get(matrix.dtype, "F32")
 
@@ -163,7 +164,7 @@ def _factors(config: Mapping[str, Any]) -> np.ndarray | None:
         return None
     if rope["rope_type"] != "llama3":
         raise ConfigError(
-            f"GGUF files with the RoPE scaling {rope['rope_type']} are not written here.",
-            remedy="Serve its folder with vLLM.",
+            f"specviz cannot write GGUF files with the RoPE scaling {rope['rope_type']}.",
+            remedy="Serve the draft's folder with vLLM.",
         )
     return llama3_factors(float(rope["rope_theta"]), _sizes(config, "").head_width, rope)

@@ -20,7 +20,7 @@ _LONGEST_NAME = 100
 
 
 class KeptTraining(Value):
-    """A training that was started; ``step``: the last one in its log."""
+    """A training that was started; ``step`` is the last step in its log."""
 
     folder: Path
     plan: TrainingPlan
@@ -60,7 +60,7 @@ def folder_named(name: str) -> Path:
 
 
 def kept_trainings() -> tuple[KeptTraining, ...]:
-    """Return the trainings in ``trainings_folder``, the latest first."""
+    """Return the trainings in ``trainings_folder``, the most recent first."""
     try:
         folders = sorted(trainings_folder().iterdir(), key=_changed, reverse=True)
     except (OSError, SpecvizError):

@@ -1,9 +1,9 @@
 """The loss of a draft, and the share of its candidates that the target would accept.
 
-The target's probabilities are normalised over its whole vocabulary, so those of the tokens that a
-draft can propose add up to less than 1. The loss starts as the cross-entropy and later shifts to 1
-minus the overlap Σ min(draft, target). The overlap is the expected acceptance (Leviathan et al.
-2023), but its gradient is poor for an untrained draft.
+The target's probabilities are normalised over its whole vocabulary. So the probabilities of the
+tokens that a draft can propose may add up to less than 1. The loss starts as the cross-entropy and
+later shifts to 1 minus the overlap Σ min(draft, target). The overlap is the expected acceptance
+(Leviathan et al. 2023), but its gradient is poor for an untrained draft.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DECAY = 0.9  # weight of a position relative to the one before it
 
 
 class Learned(Value, eq=False):
-    """The loss of a batch, and for each position the sums that give the draft's acceptance."""
+    """The loss of a batch, and the sums from which the acceptance at each position is computed."""
 
     loss: torch.Tensor
     accepted: torch.Tensor  # [position]: sums of Σ min(draft, target)
@@ -34,15 +34,15 @@ def learned(
     counted: Sequence[torch.Tensor],
     overlap: float,
 ) -> Learned:
-    """Return the loss over all positions.
+    """Return the loss over all positions, and the acceptance at each position.
 
     Args:
-        draft_logs: by position, log probabilities `[text, row, vocabulary]`.
-        target_probs: by position, the target's probabilities of the same tokens.
-        likeliest: by position, the draft's index of the target's likeliest token; -1 if the draft
-            cannot propose it.
-        counted: by position, which rows count.
-        overlap: weight of the overlap in the loss, from 0 to 1.
+        draft_logs: for each position, the draft's log probabilities `[text, row, vocabulary]`.
+        target_probs: for each position, the target's probabilities of the same tokens.
+        likeliest: for each position, the draft's index of the target's likeliest token; -1 if the
+            draft cannot propose this token.
+        counted: for each position, whether a row counts in the loss `[text, row]`.
+        overlap: 0 for cross-entropy alone, 1 for 1 − Σ min(draft, target) alone.
     """
     total, accepted, agreeing, places = torch.zeros(()), [], [], []
     for number, logs in enumerate(draft_logs):

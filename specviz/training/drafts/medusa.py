@@ -1,7 +1,7 @@
-"""Medusa heads in training, which begin as the target's own output (Cai et al. 2024).
+"""Medusa heads in training, which begin as copies of the target's output matrix (Cai et al. 2024).
 
-Every head reads the target's final state at the same token t; head h predicts token t + 2 + h. A
-head is one residual block and an output matrix of its own.
+All heads read the target's final state at the same token t; head h predicts token t + 2 + h. Each
+head has a residual block and an output matrix.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class MedusaDraft(Draft):
         return self.learned(logs, window, self._target.output, overlap)
 
     def write(self, folder: Path) -> None:
-        """Write the heads as vLLM stores them; they may propose a part of the vocabulary only."""
+        """Write the heads in vLLM's format.
+
+        The file has a token map if the heads propose only a part of the vocabulary.
+        """
         tensors = dict[str, torch.Tensor]()
         for number, (block, head) in enumerate(zip(self.blocks, self.heads, strict=True)):
             tensors[f"blocks.{number}.layers.0.weight"] = block.get_parameter("weight")

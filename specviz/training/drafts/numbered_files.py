@@ -1,4 +1,4 @@
-"""Numbered files of tensors in a folder. A file is complete or missing, also after a crash."""
+"""Numbered files of tensors in a folder. Even after a crash, a file is complete or missing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise TrainingError(
             f"{path.name} cannot be written: {reason}.",
-            remedy="Free some space, or choose another folder; what is written is kept.",
+            remedy="Free some space, or choose another folder; complete files are kept.",
         ) from None
 
 

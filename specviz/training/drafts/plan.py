@@ -82,5 +82,5 @@ class TrainingPlan(Value):
 
     @property
     def tokens(self) -> int:
-        """Return how many tokens all steps use together."""
+        """Return the total number of tokens that the steps use."""
         return self.steps * self.batch * self.length

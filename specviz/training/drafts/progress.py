@@ -6,7 +6,7 @@ from specviz.values import Value
 
 
 class Collecting(Value):
-    """How far the collection of texts is."""
+    """How many texts the target has written."""
 
     texts: int
     planned: int
@@ -14,7 +14,7 @@ class Collecting(Value):
 
 
 class Computing(Value):
-    """How many texts' hidden states have been computed."""
+    """For how many texts the hidden states have been computed."""
 
     texts: int
     planned: int
@@ -44,7 +44,7 @@ class TextFigures(Value):
 
 
 class TrainedDraft(Value):
-    """The result: a folder that loads as any other draft."""
+    """The result of a training: a folder that can be loaded like any draft."""
 
     folder: str
     step: int

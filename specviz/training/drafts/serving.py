@@ -1,4 +1,4 @@
-"""Commands that serve a target with a trained draft in another engine, to paste into a terminal."""
+"""Terminal commands that serve a target with a trained draft in another engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ServingCommand(Value):
 
 
 def vllm_command(target: str, draft: Path, method: str, gamma: int) -> ServingCommand:
-    """Return the command of vLLM.
+    """Return the command that starts vLLM with the draft.
 
     Args:
         target: The target's folder or Hub id.
@@ -32,9 +32,9 @@ def vllm_command(target: str, draft: Path, method: str, gamma: int) -> ServingCo
 
 
 def sglang_command(target: str, draft: Path, gamma: int) -> ServingCommand:
-    """Return the command of SGLang with an EAGLE-3 head, which drafts a chain.
+    """Return the command that makes SGLang draft chains with an EAGLE-3 head.
 
-    SGLang counts the pending token among the draft tokens of a round.
+    SGLang counts the last emitted token as a draft token, so a round has gamma + 1 draft tokens.
     """
     return _command(
         "SGLang",
@@ -46,10 +46,10 @@ def sglang_command(target: str, draft: Path, gamma: int) -> ServingCommand:
 
 
 def llamacpp_command(target: str, draft: Path, method: str, gamma: int) -> ServingCommand:
-    """Return the command of llama.cpp's server.
+    """Return the command that starts llama.cpp's server with the draft.
 
     Args:
-        target: The target's GGUF file; another name is replaced by a placeholder.
+        target: The target's GGUF file; anything else is replaced by a placeholder.
         draft: The draft's GGUF file.
         method: "draft-eagle3" or "draft-simple".
         gamma: The number of candidates per round.

@@ -1,7 +1,7 @@
-"""A small model in training: the target's embedding, last layers, norm and output.
+"""A small model in training, made of the target's embedding, last layers, norm and output.
 
-It can propose the target's whole vocabulary, because the formats of these model families cannot
-store a part of it.
+The small model can propose the target's whole vocabulary, because the formats of these model
+families cannot store a part of the vocabulary.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SmallDraft(Draft):
         self.model = _model_of(pair, target, min(layers, len(target.layers)))
 
     def learn(self, window: Window, overlap: float) -> Learned:
-        """Return the loss. The acceptance of the next token is given for every position."""
+        """Return the loss; for every position, return the acceptance of the next token."""
         logits: torch.Tensor = self.model(window.ids, use_cache=False).logits
         logs = logits[..., : self._target.vocabulary].log_softmax(-1)
         probs = target_probs(window, self._target.output)

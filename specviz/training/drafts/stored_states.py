@@ -1,11 +1,11 @@
-"""What a draft learns from: the target's hidden states along the texts it wrote.
+"""The target's hidden states along the texts that it wrote, from which a draft learns.
 
-They are computed once and stored. If they do not fit on the disk, each training step computes the
-states that it needs.
+The states are computed once and stored. If they do not fit on the disk, each training step computes
+the states that it needs.
 
-Stored for each token: the states that a head uses, the state after the final norm, the log-sum-exp
-of the logits, and the likeliest next token. The target's probabilities of any tokens follow from
-the final state and the log-sum-exp, so no logits are stored.
+The values stored for each token are the states that a head uses, the state after the final norm,
+the log-sum-exp of the logits, and the likeliest next token. The target's probabilities of any
+tokens follow from the final state and the log-sum-exp, so no logits are stored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Window(Value, eq=False):
 def store_states(
     target: BatchedTarget, texts: WrittenTexts, places: Sequence[int], folder: Path
 ) -> Iterator[Computing]:
-    """Compute the missing files of states."""
+    """Compute and write the missing files of hidden states; yield the progress."""
     files, done = NumberedFiles(folder, "hidden"), 0
     for number, group in groupby(texts.texts, key=lambda each: each.file):
         batch = list(group)
@@ -77,7 +77,7 @@ def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], fold
 
 
 class Windows(ABC):
-    """Draws batches. Which texts a step uses depends on the seed and the step alone."""
+    """Draws batches of texts. The seed and the step alone determine the batch of a step."""
 
     def __init__(self, texts: Sequence[Text], length: int) -> None:
         useful = [each for each in texts if len(each.ids) > 2 and each.written.any()]
@@ -125,7 +125,7 @@ class Windows(ABC):
 
     @abstractmethod
     def _values(self, parts: Sequence[_Part]) -> Iterator[Mapping[str, torch.Tensor]]:
-        """Yield the rows of ``_VALUES`` of each part."""
+        """Yield, for each part, its rows of every tensor named in ``_VALUES``."""
 
 
 class StoredStates(Windows):

@@ -1,4 +1,4 @@
-"""The target's weights in float32, from which drafts begin and whose output they imitate."""
+"""The target's weights in float32, with which a draft is initialised and trained."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TargetWeights(Value, eq=False):
         lean = pair.target_weights
         if pair.info.target.body is not None:
             raise TrainingError(
-                "The simulated size of the target does not change the texts that it writes.",
-                remedy="Train without a simulated size; the draft fits both.",
+                "The simulated size does not change the texts that the target writes.",
+                remedy="Train without a simulated size; the draft works with both sizes.",
             )
         if not isinstance(lean, LeanWeights):
             raise TrainingError(
-                f"{pair.info.target.name} has no lean step, whose weights training needs.",
+                f"{pair.info.target.name} has no lean step, and training needs a lean step.",
                 remedy="Choose a Llama, Mistral, Qwen2 or Qwen3 model, with the lean step.",
             )
         return TargetWeights(

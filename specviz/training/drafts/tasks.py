@@ -1,4 +1,4 @@
-"""Tasks that a chat model answers while it writes its texts, most of them about its own passages.
+"""Tasks that a chat model answers in its texts, most of them about passages that it wrote itself.
 
 A model that only talks to itself is seldom asked to summarise, translate or extract. A draft that
 never saw such answers predicts them badly.
@@ -22,10 +22,10 @@ _SENTENCE = re.compile(r"[^.!?\n]*[^\W\d_]{2}[^.!?\n]*[.!?]?")  # not the "1." o
 
 
 class Task(Value):
-    """What the target is asked.
+    """A task for the target.
 
-    ``has_passage``: whether the task is about a passage, which the target writes first: an answer
-    to ``question`` or, without one, to a question of its own.
+    If ``has_passage``, the task is about a passage that the target writes first. The passage
+    answers ``question``; if this is None, the target also writes the question.
     """
 
     ask: str

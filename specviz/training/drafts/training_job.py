@@ -63,7 +63,7 @@ class DraftWork(Value):
     saves: bool = True
 
     def find(self, pair: Pair) -> Generator[object]:
-        """Yield the estimate, the costs of a round here, then the training's progress."""
+        """Yield the estimate, the costs of a round on this machine, then the progress."""
         from specviz.engine import body_room
         from specviz.training.drafts.draft_training import train_draft
 
@@ -93,7 +93,7 @@ class DraftWork(Value):
 
 
 def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
-    """Return the costs of a round; without step costs, a verification counts as a target step."""
+    """Return the costs of a round; without step costs, a verification costs a target step."""
     if costs is None:
         return RoundCosts(c=c, verify=(1.0,) * MOST_CANDIDATES, measured=False)
     step = costs.target_step(_CONTEXT)
@@ -108,8 +108,8 @@ def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
 class OtherWork(Value):
     """Functions that report whether other work needs the device.
 
-    ``jobs``: whether another background job waits. ``waiting``: whether a run waits behind the
-    training. ``busy``: whether the device does other work.
+    ``jobs``: whether another background job waits. ``waiting``: whether a run waits for the
+    training to pause. ``busy``: whether the device does other work.
     """
 
     jobs: Callable[[Job], bool]
@@ -159,12 +159,15 @@ class TrainingJob(MakerJob):
 
     @property
     def stage(self) -> str:
-        """Return the current stage, such as "training"; empty before the first."""
+        """Return the current stage, such as "training"; empty before the first stage."""
         return self._step
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the expected time left: this stage by its pace, later ones by the estimate."""
+        """Return the expected seconds left.
+
+        The current stage is predicted from its pace, later stages from the estimate.
+        """
         if self._pace is None:
             return None
         left = self._pace * self._units_left
@@ -176,7 +179,7 @@ class TrainingJob(MakerJob):
 
     @property
     def best_worth(self) -> Worth | None:
-        """Return what the best draft so far is worth; None before the first evaluation."""
+        """Return the speedups expected with the best draft so far, or None before an evaluation."""
         best = self.result or self.curves.best
         return None if best is None else self.worth_of(best)
 
@@ -271,7 +274,10 @@ class TrainingJob(MakerJob):
                 self.result = value
 
     def _enter(self, stage: str, done: int, planned: int, units: tuple[int, int]) -> None:
-        """Update the progress and the mean pace; ``units``: (done, remaining)."""
+        """Update the progress and the mean pace.
+
+        ``units``: the units of work that are done and that remain, such as texts.
+        """
         now, (count, left) = time.monotonic(), units
         if stage != self._step:
             self._pace = self._last = None

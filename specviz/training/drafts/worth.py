@@ -1,4 +1,4 @@
-"""What a draft's acceptance by position is worth: tokens per round, speedups, more training.
+"""Tokens per round and speedups that follow from a draft's acceptance by position.
 
 ``accepted[k]`` is the acceptance at position k + 1 if all candidates before it were accepted.
 """
@@ -21,10 +21,10 @@ MORE = 2.0  # further training: this many times the tokens
 
 
 class RoundCosts(Value):
-    """Costs of a round here, in target steps.
+    """Costs of a round on this machine, in target steps.
 
     ``verify[k]`` is the cost of verifying k + 1 candidates, with the overhead of the round.
-    ``measured``: whether the verification was measured; c is predicted from bytes.
+    ``measured``: whether ``verify`` was measured; ``c`` is always predicted from bytes.
     """
 
     c: float
@@ -33,10 +33,10 @@ class RoundCosts(Value):
 
 
 class Gain(Value):
-    """The expected speedup with one number of candidates.
+    """The expected speedup with ``gamma`` candidates per round.
 
-    ``break_even``: the acceptance, the same at each position, at which the speedup is 1; None if
-    even 1 does not suffice.
+    ``break_even``: the acceptance, equal at all positions, at which the speedup is 1; None if the
+    speedup stays below 1 even with an acceptance of 1.
     """
 
     gamma: int
@@ -67,7 +67,7 @@ def tokens_per_round(accepted: Sequence[float], gamma: int) -> float:
 
 
 def worth(accepted: Sequence[float], costs: RoundCosts, *, limited: bool) -> Worth:
-    """Return the gain for each number of candidates.
+    """Return the expected speedup for each number of candidates per round.
 
     Args:
         accepted: Acceptance by position.
@@ -115,7 +115,7 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
 
 
 def _along_line(points: Sequence[CurvePoint], place: int) -> tuple[float, float]:
-    """Return a position's acceptance on the fitted line, now and after more training."""
+    """Return a position's acceptance now and after more training, both on a fitted line."""
     xs = [math.log(each.tokens) for each in points]
     ys = [each.accepted[place] for each in points]
     x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)

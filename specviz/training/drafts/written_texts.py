@@ -1,4 +1,4 @@
-"""The texts that the target writes, kept in a folder, one file for each batch.
+"""The texts that the target writes, stored in a folder with one file for each batch.
 
 The plan and a text's number determine its batch, prompt, temperature and random numbers. So an
 interrupted collection resumes with the first missing batch, and the interruption does not change
@@ -58,7 +58,7 @@ class WrittenTexts:
 
     @property
     def parts(self) -> tuple[list[int], list[int]]:
-        """Return the numbers of the texts to train on, and of the held-out texts (at least one)."""
+        """Return the indices of the texts to train on, and of the held-out texts (at least one)."""
         shared = _shared_beginning(self.texts)
         places = [_place(each.ids[shared:]) for each in self.texts]
         limit = max(HELD_OUT, min(places, default=0.0))
@@ -71,11 +71,11 @@ class WrittenTexts:
 
     @property
     def ended(self) -> float:
-        """Return the share of the texts that the target ended itself."""
+        """Return the share of the texts that the target ended with an end token."""
         return sum(each.ended for each in self.texts) / max(1, len(self.texts))
 
     def repetition(self, length: int = 4) -> float:
-        """Return the share of runs of ``length`` tokens that occurred earlier in their text."""
+        """Return the share of ``length``-token sequences that occurred earlier in their text."""
         found = [_repeated_runs(each.ids[each.written].tolist(), length) for each in self.texts]
         return sum(each[0] for each in found) / max(1, sum(each[1] for each in found))
 
@@ -83,7 +83,7 @@ class WrittenTexts:
 def collect(
     pair: Pair, target: BatchedTarget, plan: TextPlan, folder: Path
 ) -> Iterator[Collecting]:
-    """Let the target write the missing batches."""
+    """Let the target write the missing batches; yield the progress."""
     files, writer, tokens = NumberedFiles(folder, "texts"), _Writer(pair, target, plan), 0
     unfinished = NumberedFiles(folder, "unfinished")
     for number in range(-(-plan.count // BATCH)):
@@ -103,7 +103,7 @@ def collect(
 
 
 def read_texts(plan: TextPlan, folder: Path) -> WrittenTexts:
-    """Return the texts of a folder; a repetition of an earlier text is left out."""
+    """Return the texts of a folder, without texts that repeat an earlier text."""
     files, kept, repeated = NumberedFiles(folder, "texts"), dict[tuple[int, ...], Text](), 0
     begin = 0
     for number in range(-(-plan.count // BATCH)):
@@ -128,7 +128,7 @@ class _Writer:
         self._kept: _KeptParts
 
     def write_batch(self, first: int, last: int, kept: _KeptParts) -> Iterator[Text | int]:
-        """Yield the number of tokens written in this session, and at the end the texts."""
+        """Write a batch; yield the number of tokens written in this session, finally the texts."""
         self._kept = kept
         growing = [_Growing(number, self._plan) for number in range(first, last)]
         if self._turns is not None:
@@ -244,7 +244,7 @@ class _Growing:
 
     @property
     def heat(self) -> float:
-        """Return the temperature of the answers: 0 for every other text."""
+        """Return the temperature of the answers: 0 for texts with an even number."""
         return 0.0 if self.number % 2 == 0 else 0.8 + 0.2 * float(self._drawn[0])
 
     @property
@@ -269,7 +269,7 @@ class _Growing:
         return Text(ids, torch.tensor(self.written), self.ended)
 
     def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
-        """Add tokens. ``end``: the first one ends a turn; leave it out if the text ends with it."""
+        """Add tokens. If ``end`` and the text already ends with ``ids[0]``, skip this token."""
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
         self.written += [written] * len(ids)
@@ -282,8 +282,8 @@ class _Growing:
 class _KeptParts:
     """The unfinished texts of a batch, saved in a file that is rewritten regularly.
 
-    A part is identified by its text and phase, which also determine its draws. So a restarted batch
-    has the same parts, and each part continues after its saved tokens.
+    A part is identified by its text and phase, which also determine its random numbers. So a
+    restarted batch has the same parts, and each part continues after its saved tokens.
     """
 
     def __init__(self, files: NumberedFiles, number: int) -> None:
@@ -317,7 +317,7 @@ class _KeptParts:
 
 
 class _Turns(Value):
-    """What a chat template puts before a question, between question and answer, and after it."""
+    """The tokens of a chat template before a question, before its answer, and between turns."""
 
     begin: list[int]
     answer: list[int]

@@ -32,7 +32,7 @@ Send = Callable[[Event], None]
 
 
 class CostsTask(Value):
-    """A task that measures missing or imprecise step costs; ``fresh``: measure all again."""
+    """A task that measures missing or imprecise step costs or, if ``fresh``, all step costs."""
 
     spec: PairSpec
     config: RunConfig
@@ -72,7 +72,7 @@ Task = CostsTask | ProfileTask
 
 
 class IdleTasks:
-    """The tasks for loaded pairs, the most urgent first."""
+    """A list of tasks for loaded pairs, the most urgent task first."""
 
     def __init__(
         self, send: Send, inbox: Inbox, interrupts: TaskInterrupts, pairs: WorkerPairs
@@ -89,7 +89,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Add the measurements for a pair's first runs, ahead of all other tasks."""
+        """Add the measurements for a pair's first runs; they precede all other tasks."""
         drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -122,9 +122,9 @@ class IdleTasks:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """Do one task. A task that a request interrupts stays in the list.
+        """Do one task; a task that a request interrupts stays in the list.
 
-        The shown activity is cleared only after the last task or an interruption.
+        The activity shown to the user is cleared only after the last task or an interruption.
         """
         task = self._tasks[0]
         pair = self._pairs.get(task.spec)

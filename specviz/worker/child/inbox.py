@@ -15,7 +15,7 @@ from specviz.worker.messages import Event, Request, Signal, StopSignal
 
 
 class Inbox:
-    """A queue of requests; its thread receives them, and records stop and cancel signals."""
+    """A queue of requests; a thread receives the requests and records stop and cancel signals."""
 
     def __init__(self, connection: Connection, interrupts: TaskInterrupts) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
 """Interrupt measurements on the main thread from the inbox thread.
 
 This works like Ctrl-C: the handler of a simulated SIGINT raises in the main thread, but only inside
-``until`` and only if the block's condition is true. A real Ctrl-C in the terminal is meant for the
+an ``until`` block whose condition is true. A real Ctrl-C in the terminal is meant for the
 parent and does nothing here. If Python swallows the exception, as in a finalizer, it is raised
 again.
 """
@@ -20,11 +20,14 @@ _AGAIN = 0.25  # seconds until the next attempt, if the exception was swallowed
 
 
 class Interrupted(BaseException):
-    """The current task is interrupted. Not an ``Exception``, because libraries catch those."""
+    """Raised to interrupt a task. Not an ``Exception``, because libraries catch exceptions."""
 
 
 class TaskInterrupts:
-    """Interrupts of the main thread. Create this object there; call ``poke`` in other threads."""
+    """Interrupts the main thread.
+
+    Create this object in the main thread; call ``poke`` in other threads.
+    """
 
     def __init__(self) -> None:
         self.reason: Callable[[], bool] | None = None
@@ -55,10 +58,10 @@ class TaskInterrupts:
 
 
 class _Until:
-    """A context manager whose block can be interrupted, but not its entry and its exit.
+    """A context manager whose block can be interrupted, while its entry and exit cannot.
 
-    Otherwise a second signal during the exit of an interrupted block would leave ``reason`` set,
-    and a third signal would interrupt what follows the block.
+    If they could, a second signal during the exit of an interrupted block would leave ``reason``
+    set, and a third signal would interrupt what follows the block.
     """
 
     def __init__(self, interrupts: TaskInterrupts, reason: Callable[[], bool]) -> None:

@@ -27,7 +27,7 @@ class WorkerPairs:
         self._reported: PairSpec | None = None  # the loaded pair that the dashboard knows of
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """Return the pair if it is loaded."""
+        """Return the pair, or None if the pair is not loaded."""
         return self._pairs.get(spec)
 
     def load(self, spec: PairSpec, request_id: str) -> Pair:

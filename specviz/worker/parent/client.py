@@ -52,8 +52,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Client of the worker process, safe to call from any thread.
 
-    The process starts with the first request. ``on_over`` is called once for every run with
-    ``kept`` that has a trace and did not fail, in the link's thread or in that of ``close``.
+    The process starts with the first request. ``on_over`` is called once for every run that was
+    submitted with ``kept``, has a trace and did not fail. The call is made in the link's thread
+    or in the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
@@ -190,14 +191,14 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel the current loading at the next progress report; stop the run that needs it."""
+        """Cancel the current loading at its next progress report, and stop the run that waits."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
                 self._cancel(self._queue.active)
 
     def cancel_preparing(self, spec: PairSpec) -> None:
-        """Cancel the preparation of this pair; runs and the preparation of other pairs continue."""
+        """Cancel the preparation of this pair, but no runs and no preparation of other pairs."""
         with self._lock:
             wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:
@@ -287,7 +288,7 @@ class Worker:
             self._stop(run)
 
     def _end_session(self, session: str) -> None:
-        """Stop a session's runs, and the loading of a pair that no other session waits for."""
+        """Stop a session's runs, and stop loading a pair that no other session waits for."""
         with self._lock:
             if self._releases.pop(session, None) is None:
                 return  # cancelled while the timer waited for the lock

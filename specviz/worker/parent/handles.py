@@ -77,7 +77,7 @@ class Run:
 
     @property
     def decoded(self) -> bool:
-        """Return whether the last round has arrived; the target-only baseline may be running."""
+        """Return whether the last round has arrived; the baseline may still be running."""
         return self.finished or (bool(self._rounds) and bool(self.detail))
 
     @property
@@ -142,7 +142,7 @@ class Run:
     def take_timing(self, timing: RunTimed) -> None:
         """Store the baseline measured so far.
 
-        It is sent after all rounds, once per update until ``over``.
+        The worker sends the baseline after all rounds, again after each slice until ``over``.
         """
         assert self._record is not None
         self._record = replace(
@@ -227,7 +227,7 @@ class StudyHandle(PendingResult[bool]):
         self._on_stop = on_stop
 
     def stop(self) -> None:
-        """End the study; the values received so far stay."""
+        """End the study; the values received so far are kept."""
         self._on_stop(self)
 
     def end(self, result: bool | None, error: SpecvizError | None) -> None:

@@ -25,13 +25,13 @@ class JobQueue:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Return the jobs in the order of their start, with only the last few finished jobs."""
+        """Return the jobs in order of start; of the finished jobs, only the last few."""
         with self._lock:
             return tuple(self._jobs)
 
     @property
     def going(self) -> tuple[Job, ...]:
-        """Return the running job, then the waiting ones."""
+        """Return the running job, followed by the waiting jobs."""
         going = (job for job in self.jobs if job.going)
         return tuple(sorted(going, key=lambda job: job.state == "waiting"))
 

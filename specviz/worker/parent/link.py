@@ -50,7 +50,7 @@ class Link:
         return self._process.pid if self._process else None
 
     def send(self, message: Request | Signal) -> None:
-        """Send in order, without waiting.
+        """Queue a message and return at once; messages are sent in order.
 
         A message to a process that has just died is lost; ``on_end`` is called in any case.
         """

@@ -14,7 +14,7 @@ Handle = Run | Check | Room | StudyHandle
 
 
 class QueuedRequest(Value):
-    """A request that has not ended, with the caller's handle."""
+    """A request that has not ended, and the handle that its caller holds."""
 
     request: Request
     handle: Handle | None = None
@@ -50,7 +50,9 @@ class QueuedRequest(Value):
 
 
 class RequestQueue:
-    """The active and waiting requests; ``wanted``, a pair to prepare, starts when no request waits.
+    """The active and the waiting requests.
+
+    ``wanted`` is a pair to prepare; the preparation starts when no request waits.
 
     Not thread-safe: the worker's client uses it under its own lock.
     """

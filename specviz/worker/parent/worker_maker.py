@@ -17,7 +17,7 @@ class WorkerMaker(StoppableWork):
     """A maker of the runs and studies of one background job.
 
     Args:
-        session: A name that no browser tab uses, because a new run stops its session's runs.
+        session: A name that no browser tab uses, because a new run stops all runs of its session.
         on_submit: Called with every submitted run except warm-ups.
     """
 

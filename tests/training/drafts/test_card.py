@@ -72,7 +72,7 @@ def test_prompts_layers_and_whole_vocabularies_are_named() -> None:
 
 def test_a_chat_models_tasks_are_stated() -> None:
     chat = replace(TARGET, chats=True)
-    assert "About 50 % of them answer tasks" in draft_card(PLAN, TEXTS, RESULT, chat)
+    assert "About 50 % of the texts answer tasks" in draft_card(PLAN, TEXTS, RESULT, chat)
     without = replace(PLAN, texts=replace(PLAN.texts, task_share=0.0))
     card = draft_card(without, TEXTS, RESULT, chat)
     assert "on its own, without prompts. Half" in card

@@ -177,7 +177,7 @@ def test_medusa_heads_are_served_as_they_are(tmp_path: Path) -> None:
     assert '"method": "medusa"' in command.text
     assert '"num_speculative_tokens": 2' in command.text
     assert exports_of(read_trained(tmp_path)) == ()
-    with pytest.raises(ConfigError, match=r"kind medusa.*Load its folder as it is"):
+    with pytest.raises(ConfigError, match=r"kind medusa.*Load the draft's folder"):
         export(tmp_path, "speculators", tmp_path / "out")
 
 
