@@ -102,7 +102,7 @@ class Piece(Value):
     def as_step(self, index: int, *, speculates: bool) -> ServerRound:
         """Return the chunk as one step: all tokens but the last are accepted candidates.
 
-        A first chunk with a single token is the pass over the prompt, a step without drafts.
+        If the first chunk has a single token, it comes from the prefill, a step without drafts.
         """
         drafts = speculates and 0 < self.num_tokens <= MAX_DRAFTED + 1
         if not drafts or (index == 0 and self.num_tokens == 1):
