@@ -234,8 +234,8 @@ def _rows(
     """Yield a row per figure.
 
     Args:
-        reasons: The figures; for each, the reason to show if its value is unknown.
-        notes: For some figures, the note to show in place of the catalogue's.
+        reasons: For each figure to show, the reason to show if its value is unknown.
+        notes: For some figures, a note that replaces the catalogue's.
     """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]

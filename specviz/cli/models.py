@@ -126,7 +126,7 @@ def _left_out(found: Found, *, in_full: bool) -> Iterator[str]:
         return
     yield ""
     if not in_full:
-        yield f"{len(found.skipped)} not usable; --skipped lists the reasons."
+        yield f"Not usable: {len(found.skipped)} models. --skipped lists the reasons."
         return
     for each in found.skipped:
         yield one_line(f"{each.name} ({each.origin}): {each.reason}")

@@ -69,7 +69,7 @@ def _same_named(options: argparse.Namespace, names: Iterable[str]) -> dict[str, 
 
 
 def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Return the settings with ``chat`` as given, else on if the target has a chat template."""
+    """Return the settings with ``chat`` as given; by default, on if the target has a template."""
     return replace(config, chat=uses_chat(options.chat, spec_from(options)))
 
 

@@ -65,7 +65,7 @@ def build_parser() -> Parser:
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))
-    _add_compare(commands.add_parser("compare", help="measure two to four lanes side by side"))
+    _add_compare(commands.add_parser("compare", help="compare two to four pairs or settings"))
     _add_score(commands.add_parser("score", help="show acceptance along a text, token by token"))
     _add_tune(commands.add_parser("tune", help="find the best γ and draft for your texts"))
     _add_audit(
@@ -369,7 +369,7 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         "--fail-below",
         type=float,
         metavar="N",
-        help="the smallest ratio that passes (default: 0.95)",
+        help="the smallest ratio of new to saved value that passes (default: 0.95)",
     )
     group.add_argument(
         "--against-rate", action="store_true", help="compare tokens per second, not speedups"

@@ -16,7 +16,9 @@ _TEXTS, _PLAN = TextPlan(), TrainingPlan()
 
 def add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--out", metavar="FOLDER", help="folder of the training; an unfinished one there goes on"
+        "--out",
+        metavar="FOLDER",
+        help="folder of the training; continues an unfinished training there",
     )
     parser.add_argument(
         "--estimate", action="store_true", help="only print what the training would cost"
@@ -45,8 +47,8 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     _add_number(group, "texts", _TEXTS.count, "texts that the target writes")
-    _add_number(group, "longest", _TEXTS.longest, "tokens of a text, at most")
-    _add_number(group, "turns", _TEXTS.turns, "turns of a conversation, at most")
+    _add_number(group, "longest", _TEXTS.longest, "most tokens of a text")
+    _add_number(group, "turns", _TEXTS.turns, "most turns of a conversation")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
     group.add_argument(
         "--task-share", type=float, metavar="S",

@@ -47,7 +47,7 @@ def command(options: argparse.Namespace) -> int:
     say(f"{experiment.size_words}, each of at most {experiment.config.max_new_tokens} tokens")
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         job = _run(experiment, scoring, options)
-    assert job.report is not None, "a job without an error makes it"
+    assert job.report is not None, "a job without an error has a report"
     if options.json:
         made = report_to_json(job.report, experiment, job.measured, job.run_ids, job.scores)
         print(to_json(made))

@@ -102,7 +102,7 @@ def test_reports_a_failed_first_visit(
         (("--gpu", "--device", "cpu", "--gammas", "0"), "--gammas is '0'."),
         (("--gpu", "--repeats", "0"), "repeats is 0."),
         (("--plot", "runs.svg"), "--plot needs --accounting."),
-        (("--accounting", "--gpu"), "--accounting does not go with --gpu or --quick."),
+        (("--accounting", "--gpu"), "--accounting cannot be combined with --gpu or --quick."),
         (("--accounting", "--gammas", "3"), "--gammas needs --gpu."),
     ],
 )

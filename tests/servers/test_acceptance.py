@@ -243,7 +243,7 @@ def test_the_command_exits_with_1_only_for_certain_losses(
     shown = " ".join(capsys.readouterr().out.split())
     assert "accepts less under some conditions" in shown
     assert "lower when several requests run at once" in shown
-    assert "8 of 8 texts follow target" in shown
+    assert "in 8 of 8 texts, every token is that of target" in shown
 
 
 @pytest.mark.parametrize(
