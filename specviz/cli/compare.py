@@ -2,7 +2,7 @@
 
 Every finished run is saved in the run library before it is reported. If the process is
 killed, repeat the command to measure only the missing runs. This also applies to a command with
---restart: if it was killed, the repeated command does not start again.
+--restart: if it was killed, the repeated command continues it.
 """
 
 from __future__ import annotations

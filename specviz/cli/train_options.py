@@ -47,8 +47,8 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     _add_number(group, "texts", _TEXTS.count, "texts that the target writes")
-    _add_number(group, "longest", _TEXTS.longest, "most tokens of a text")
-    _add_number(group, "turns", _TEXTS.turns, "most turns of a conversation")
+    _add_number(group, "longest", _TEXTS.longest, "maximum number of tokens per text")
+    _add_number(group, "turns", _TEXTS.turns, "maximum number of turns per conversation")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
     group.add_argument(
         "--task-share", type=float, metavar="S",
