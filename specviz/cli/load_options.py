@@ -40,7 +40,8 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds", type=float, default=_DEFAULTS.seconds, metavar="S",
-        help=f"seconds of each block that are measured, its window (default: {_DEFAULTS.seconds:g})",
+        help="seconds of each block that are measured, its window "
+        f"(default: {_DEFAULTS.seconds:g})",
     )  # fmt: skip
     parser.add_argument(
         "--ramp", type=float, default=_DEFAULTS.ramp, metavar="S",
@@ -75,11 +76,13 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--most-requests", type=int, default=_DEFAULTS.most_requests, metavar="N",
-        help=f"maximum number of requests in the whole sweep (default: {_DEFAULTS.most_requests:,})",
+        help="maximum number of requests in the whole sweep "
+        f"(default: {_DEFAULTS.most_requests:,})",
     )  # fmt: skip
     limits.add_argument(
         "--most-in-flight", type=int, default=_DEFAULTS.most_in_flight, metavar="N",
-        help=f"maximum number of requests in flight, with --rate (default: {_DEFAULTS.most_in_flight})",
+        help="maximum number of requests in flight, with --rate "
+        f"(default: {_DEFAULTS.most_in_flight})",
     )  # fmt: skip
     limits.add_argument(
         "--request-limit", type=float, default=_DEFAULTS.request_limit, metavar="S",
