@@ -28,7 +28,7 @@ _LARGEST = 1e12
 
 
 class ForeignPoint(Value):
-    """One level of load of another tool; times in seconds."""
+    """The results of another tool at one level of load; times are in seconds."""
 
     mode: LoadMode
     level: float | None
@@ -51,7 +51,7 @@ class ForeignLoad(Value):
 
 
 def foreign_rows(found: ForeignLoad) -> list[dict[str, str]]:
-    """Return a row for each level of load of another tool."""
+    """Return a table row for each level of load in another tool's results."""
     return [
         {
             "Load": UNKNOWN if each.level is None else level_words(each.level, each.mode),

@@ -1,4 +1,4 @@
-"""Fresh starts of an engine with the user's command.
+"""Restart an engine with the user's command.
 
 The command must return once the old engine has ended; it starts the new one in the background. It
 is run without a shell. Its output is discarded, except the last line on standard error if it fails.
@@ -47,20 +47,20 @@ class EngineStarter(StoppableWork):
             _end(process)
 
     def restart(self, command: str, lane: LoadLane, gamma: int | None) -> ServerInfo:
-        """Start the lane's engine afresh and return it as it answers then."""
+        """Restart the lane's engine; return its description after the restart."""
         before = self._counters(lane)
         self._run(words_of(command, gamma))
         info = self.wait_for(lane)
         after = self._counters(lane)
         if before and after and (before.generated or 0) > 0 and not went_back(before, after):
             raise ServerError(
-                f"{info.address} was not restarted by the command: its counters did not fall.",
-                remedy="The command must return after the old engine has ended.",
+                f"{info.address} was not restarted by the command: its counters did not decrease.",
+                remedy="The command must not return before the old engine has ended.",
             )
         return info
 
     def wait_for(self, lane: LoadLane) -> ServerInfo:
-        """Return the lane's engine once it answers; raises ServerError if it does not in time."""
+        """Wait until the lane's engine answers; return it, or raise ServerError if time is up."""
         until = time.monotonic() + self._within
         while True:
             self._check_stop()
