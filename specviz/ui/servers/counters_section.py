@@ -107,7 +107,7 @@ def show_file() -> None:
 
 def _show_saved(seen: CounterHistory, found: tuple[Counters, ...], text: str) -> None:
     lines = len(found) - 1
-    what = f"A log with {lines} lines of figures" if lines else "A /metrics output"
+    what = f"A log with {lines} lines of counters" if lines else "A /metrics output"
     st.caption(f"{what}.")
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     recent = "over the log" if lines else "in this file"
