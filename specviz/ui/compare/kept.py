@@ -1,6 +1,6 @@
 """Comparisons that the library keeps: choose one to show its results again.
 
-The link ``/compare?compare_tab=Kept&kept=KEY`` opens one.
+The link ``/compare?compare_tab=Kept&kept=KEY`` opens one of them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def show_kept(*, busy: bool) -> None:
 
 
 def _is_comparison(row: ComparisonRow) -> bool:
-    """Return whether it has runs and was made to compare lanes.
+    """Return whether the row has runs and belongs on this page.
 
-    Experiments on the quality of lossy rules are on another page; their runs have own seeds.
+    Experiments on the quality of lossy rules belong on another page. Each of their runs has its own
+    seed.
     """
     try:
         return row.num_runs > 0 and not plan_from_json(row.plan_json).own_seeds
