@@ -74,8 +74,8 @@ def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
     if warning := step_cost_warning(trace.step_costs):
         yield (
-            f"{warning} So c, v, accounted and forecast may be inaccurate; every timed run on an "
-            "idle machine makes them more precise."
+            f"{warning} So c, v and the accounted and forecast speedups may be inaccurate; every "
+            "timed run on an idle machine makes them more precise."
         )
 
 

@@ -30,7 +30,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     levels = parser.add_mutually_exclusive_group()
     levels.add_argument(
         "--concurrency", metavar="N,…",
-        help="numbers of users; each sends the next prompt when its last answer has ended "
+        help="numbers of users; each user sends a prompt when the previous answer has ended "
         f"(default: {USERS})",
     )  # fmt: skip
     levels.add_argument(

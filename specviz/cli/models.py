@@ -80,7 +80,7 @@ def _models(painter: Painter, found: Found, headers: Headers) -> Iterator[str]:
     yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
     yield ""
     yield f"Loading times come from earlier loads on this machine; {UNKNOWN}: not measured yet."
-    yield "Give a name as --target or --draft; without one, the embedded pair runs."
+    yield "Give a name as --target or --draft; without a name, the embedded pair runs."
     yield "`models --for NAME` lists the drafts that fit; --json also has tokenizer fingerprints."
 
 

@@ -75,7 +75,7 @@ def add_pair(
 ) -> None:
     """Add the options of a pair; with ``drafts``, --draft may be repeated to give candidates."""
     group = parser.add_argument_group("models")
-    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded pair)")
+    group.add_argument("--pair", metavar="NAME", help="name of a pair (default: the embedded pair)")
     if drafts:
         group.add_argument(
             "--draft", action="append", default=[], metavar="X",

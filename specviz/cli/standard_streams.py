@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 
 
 class OutputError(SpecvizError):
-    """Standard output that cannot be written."""
+    """Raised if standard output cannot be written."""
 
 
 class _Output(io.FileIO):

@@ -43,7 +43,7 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     sources = group.add_mutually_exclusive_group()
     sources.add_argument(
         "--suite", type=Path, metavar="FILE", help="JSONL: the prompts that the target answers; "
-        "default: it writes texts without prompts",
+        "by default, it writes texts without prompts",
     )  # fmt: skip
     sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     _add_number(group, "texts", _TEXTS.count, "texts that the target writes")

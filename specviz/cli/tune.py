@@ -270,7 +270,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
             "--v for speedups."
         )
     runs = (
-        " Speeds that cannot be computed this way were measured in short runs on the same prompts."
+        " Speedups that cannot be computed were measured in short runs on the same prompts."
         if any(each.runs for each in answer.candidates)
         else ""
     )

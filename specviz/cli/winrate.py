@@ -1,4 +1,4 @@
-"""``winrate``: what lossy rules cost, as win rates of their texts against lossless ones.
+"""``winrate``: measure win rates of the texts of lossy rules against lossless texts.
 
 Every finished run is saved in the run library, so a repeated command continues where the last one
 stopped, and compares stored texts with another scorer without decoding them again.
@@ -98,7 +98,8 @@ def _scoring(options: argparse.Namespace) -> Scoring:
         )
     if not 1 <= options.judged_pairs <= _MOST_PAIRS:
         raise ConfigError(
-            f"--judged-pairs is {options.judged_pairs}.", remedy=f"Give from 1 to {_MOST_PAIRS}."
+            f"--judged-pairs is {options.judged_pairs}.",
+            remedy=f"Give a number from 1 to {_MOST_PAIRS}.",
         )
     prompt = PROMPT
     if options.judge_prompt is not None:

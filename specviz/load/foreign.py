@@ -1,7 +1,7 @@
 """Results of other load generators: AIPerf's profile_export_aiperf.json, and GuideLLM's JSON.
 
-Both are aggregates: they contain no acceptance, and neither intervals nor requests can be computed
-from them. Numbers that are missing or impossible are None.
+Both formats contain only aggregates. They have no acceptance, and neither intervals nor requests
+can be computed from them. Numbers that are missing or impossible are None.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def foreign_rows(found: ForeignLoad) -> list[dict[str, str]]:
 
 
 def open_load(path: Path) -> LoadSweep | ForeignLoad:
-    """Open a sweep's file, or a file of AIPerf or GuideLLM; raises TraceError for any other."""
+    """Open a sweep's file, or a file of AIPerf or GuideLLM; raises TraceError for other files."""
     return load_from_json(read_file(path), path.name)
 
 
@@ -82,7 +82,7 @@ def load_from_json(text: str, source: str) -> LoadSweep | ForeignLoad:
             return _aiperf(record, metrics, source)
     raise TraceError(
         f"{source} is neither a load sweep nor a result of AIPerf or GuideLLM.",
-        remedy="Choose the JSON file of a sweep, of aiperf profile or of guidellm benchmark.",
+        remedy="Choose the JSON file of a sweep, or the JSON results of AIPerf or GuideLLM.",
     )
 
 

@@ -65,7 +65,7 @@ class LoadOrder(Value):
         if not 1 <= self.starts <= MOST_STARTS:
             raise ConfigError(
                 f"The number of fresh starts is {self.starts}.",
-                remedy=f"Give from 1 to {MOST_STARTS}.",
+                remedy=f"Give a number from 1 to {MOST_STARTS}.",
             )
 
 
@@ -108,7 +108,7 @@ def check_settings(settings: LoadSettings) -> None:
         ("The most tokens", settings.most_requests * settings.max_new_tokens, MOST_TOKENS),
     ):
         if not 1 <= value <= most:
-            raise ConfigError(f"{name} are {value:,}.", remedy=f"Give from 1 to {most:,}.")
+            raise ConfigError(f"{name} are {value:,}.", remedy=f"Give a number from 1 to {most:,}.")
 
 
 def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
@@ -152,7 +152,7 @@ def unit_of(stage: Stage) -> tuple[int, ...]:
 
 
 def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
-    """Return the levels in the order of a pass; odd passes descend."""
+    """Return the levels in the order of pass ``unit``: descending if ``unit`` is odd."""
     levels = tuple(sorted(settings.levels))
     return levels if unit % 2 == 0 else levels[::-1]
 

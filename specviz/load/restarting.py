@@ -34,7 +34,7 @@ def key_of(lane: LoadLane) -> KeyName:
 
 
 class EngineStarter(StoppableWork):
-    """Runs the command and waits until the engine answers again."""
+    """Runs the restart command and waits until the engine answers again."""
 
     def __init__(self, *, allow_remote: bool, within: float = READY_WITHIN) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class EngineStarter(StoppableWork):
             if code:
                 raise ServerError(
                     f"The restart command failed with exit code {code}{_last_line(errors)}.",
-                    remedy="Run it by hand to see all of its output.",
+                    remedy="Run the command by hand to see all of its output.",
                 )
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
@@ -115,7 +115,7 @@ class EngineStarter(StoppableWork):
         self._check_stop()
         raise ServerError(
             f"The restart command did not return within {self._within:g} s.",
-            remedy="Let it start the engine in the background.",
+            remedy="Let the command start the engine in the background.",
         )
 
 
@@ -126,7 +126,7 @@ def words_of(command: str, gamma: int | None) -> list[str]:
     except ValueError as error:
         raise ConfigError(
             f"The restart command cannot be split into words: {str(error).lower()}.",
-            remedy="Quote it as in a shell.",
+            remedy="Quote the command as in a shell.",
         ) from None
     if not words:
         raise ConfigError("The restart command is empty.", remedy="Give a program to run.")

@@ -46,7 +46,7 @@ def sweep_from_json(text: str, source: str) -> LoadSweep:
     if record.get("schema") != SCHEMA:
         refuse(
             f"{source} has version {str(record.get('schema'))[:20]} of the sweep format.",
-            "Open it with a newer specviz.",
+            "Open the file with a newer specviz.",
         )
     try:
         return fit_to_type(record.get("sweep"), LoadSweep)

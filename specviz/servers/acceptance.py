@@ -274,7 +274,7 @@ class AcceptanceMeter(StoppableWork):
         if self.done and None in counted:  # some counters appear with the first answer
             raise ServerError(
                 f"{self._info.title} at {self._info.address} does not count candidates.",
-                remedy="Compare an engine that counts them, such as vLLM or llama.cpp.",
+                remedy="Compare an engine that counts candidates, such as vLLM or llama.cpp.",
             )
         if found.accepted and not found.accepted_at:
             raise ServerError(

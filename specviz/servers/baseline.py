@@ -58,7 +58,7 @@ def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def timed_answer(trace: ServerTrace) -> TimedAnswer:
-    """Return the number of tokens after the first chunk, and the seconds their decoding took."""
+    """Return the number of tokens after the first chunk, and the seconds to decode them."""
     rounds = trace.rounds
     tokens = sum(each.num_tokens for each in rounds[1:])
     if rounds and not all(each.num_tokens for each in rounds):

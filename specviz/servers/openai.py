@@ -64,7 +64,7 @@ def messages(prompt: Prompt) -> list[dict[str, str]]:
     if not isinstance(prompt, str):
         raise ServerError(
             "A chat needs text, but the prompt is a list of token ids.",
-            remedy="Give text, or ask for a completion.",
+            remedy="Give the prompt as text, or request a completion.",
         )
     return [{"role": "user", "content": prompt}]
 

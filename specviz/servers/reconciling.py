@@ -102,7 +102,7 @@ class _Search:
         return None
 
     def _next(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
-        """Return the possible next states; the preferred state is last, so it is tried first."""
+        """Return the possible next states. The search tries the last one first."""
         if token >= self._total:
             return []
         options = [*self._without_drafts(token, step), *self._with_drafts(token, step)]

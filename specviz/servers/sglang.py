@@ -102,7 +102,7 @@ class GenerateReading:
         return (piece.as_step(len(self.pieces) - 1, speculates=self._speculates),)
 
     def _join(self, text: str) -> None:
-        """Append text that came without new tokens to the last chunk."""
+        """Append ``text``, which came without new tokens, to the last chunk."""
         if text and self.pieces:
             last = self.pieces[-1]
             self.pieces[-1] = replace(last, text=last.text + text)

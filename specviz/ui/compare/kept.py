@@ -61,7 +61,7 @@ def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
         st.session_state["compare_kept"] = linked
     key = st.selectbox(
         "Comparisons, newest first", list(rows), index=None, key="compare_kept",
-        format_func=lambda each: _row_title(rows[each]), placeholder="Choose one to open it",
+        format_func=lambda each: _row_title(rows[each]), placeholder="Choose a comparison",
     )  # fmt: skip
     if key is None:
         if linked is not None and linked not in rows:

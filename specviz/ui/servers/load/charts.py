@@ -43,7 +43,7 @@ class LoadPoint(Value):
 
 
 class LoadSeries(Value):
-    """A lane of a sweep, its points in order of their levels."""
+    """A lane of a sweep, with its points in order of their levels."""
 
     name: str
     colour: str

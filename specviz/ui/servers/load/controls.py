@@ -1,7 +1,7 @@
 """The controls of a load sweep: levels, windows, prompts and further addresses.
 
 The engine, its baseline and the sampling settings are those of the page's sidebar. The link
-contains all settings except further addresses and own prompts.
+contains all settings except further addresses and the user's prompts.
 """
 
 from __future__ import annotations
@@ -201,5 +201,5 @@ def _refuse_unconfirmed(places: Sequence[Place]) -> None:
         if each.info is None:
             raise ConfigError(
                 f"The requests to {each.address} are not confirmed.",
-                remedy="Tick its box, or press Connect.",
+                remedy="Tick the box of this address, or press Connect.",
             )
