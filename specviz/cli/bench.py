@@ -44,7 +44,7 @@ def command(options: argparse.Namespace) -> int:
     if options.accounting and (options.gpu or options.quick):
         raise ConfigError(
             "--accounting cannot be combined with --gpu or --quick.",
-            remedy="Remove one of these options; for a short --accounting, add --repeats 1.",
+            remedy="Remove one of these options; a run with --repeats 1 is short.",
         )
     for name in ("bodies", "contexts", "gammas"):
         if getattr(options, name) is not None and not options.gpu:

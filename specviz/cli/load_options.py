@@ -40,7 +40,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds", type=float, default=_DEFAULTS.seconds, metavar="S",
-        help="seconds of each block that are measured, its window "
+        help="seconds of the measured window of each block "
         f"(default: {_DEFAULTS.seconds:g})",
     )  # fmt: skip
     parser.add_argument(

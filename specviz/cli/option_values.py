@@ -101,7 +101,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def check_models(options: argparse.Namespace) -> None:
-    """Raise ConfigError for --pair with other models, for an empty name, or without a target."""
+    """Raise ConfigError for --pair with other models, an empty name, or a draft without target."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(

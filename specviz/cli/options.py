@@ -130,7 +130,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
     parser.add_argument("--pace", action="store_true", help="replay at the pace of the run")
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="do not print; write a replay page for any browser"
+        "--html", type=Path, metavar="OUT", help="write a replay page for any browser, do not print"
     )
     add_json(parser)
 

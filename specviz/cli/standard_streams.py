@@ -36,7 +36,7 @@ class _Output(io.FileIO):
         except OSError as error:
             raise OutputError(
                 f"Standard output cannot be written: {error.strerror}.",
-                remedy="Redirect it to a disk with free space.",
+                remedy="Redirect standard output to a disk with free space.",
             ) from None
 
 
@@ -60,7 +60,8 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="replace")
     if closed:
         raise OutputError(
-            "Standard output is closed.", remedy="Redirect it to a terminal, a file or /dev/null."
+            "Standard output is closed.",
+            remedy="Redirect standard output to a terminal, a file or /dev/null.",
         )
 
 

@@ -185,7 +185,7 @@ def _texts(figures: TextFigures) -> str:
     fresh = (
         ""
         if figures.stored
-        else "; the hidden states do not fit on the disk, so every step computes them"
+        else "; the hidden states do not fit on the disk, so every step recomputes them"
     )
     return (
         f"{figures.texts:,} texts with {figures.tokens:,} tokens of the target; "

@@ -151,7 +151,7 @@ def _given(options: argparse.Namespace) -> StepCosts | None:
         return None
     if options.c is None or (options.v is None) == (options.verify_costs is None):
         raise ConfigError(
-            "Costs need both values: that of a draft step and that of verification.",
+            "Costs need both values: for a draft step and for verification.",
             remedy="Give --c, and either --v or --verify-costs.",
         )
     if options.v is not None:

@@ -1,4 +1,4 @@
-"""``winrate``: measure win rates of the texts of lossy rules against lossless texts.
+"""``winrate``: measure how often texts of lossy rules win against lossless texts.
 
 Every finished run is saved in the run library, so a repeated command continues where the last one
 stopped, and compares stored texts with another scorer without decoding them again.

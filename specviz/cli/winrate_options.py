@@ -48,7 +48,7 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     judge.add_argument(
         "--judged-pairs", type=int, default=JUDGED_PAIRS, metavar="N",
-        help="pairs of texts per prompt and comparison; each is judged in both orders "
+        help="pairs of texts per prompt and comparison; the judge gets each pair in both orders "
         f"(default: {JUDGED_PAIRS})",
     )  # fmt: skip
     judge.add_argument(

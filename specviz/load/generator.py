@@ -1,9 +1,9 @@
 """Send the requests of one block to an engine, in a closed or in an open loop.
 
 Closed: each user sends the next prompt when its last answer has ended. Open: requests are due at
-the times of a Poisson process. If the most requests allowed are in flight, a due request waits, and
-its latency still counts from the time at which it was due. After a failed request, its user pauses,
-so that an engine that refuses requests immediately is not flooded.
+the times of a Poisson process. If the maximum number of requests is in flight, a due request waits,
+and its latency still counts from the time at which it was due. After a failed request, its user
+pauses, so that an engine that refuses requests immediately is not flooded.
 """
 
 from __future__ import annotations

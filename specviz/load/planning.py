@@ -67,7 +67,7 @@ def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
 
 
 def words_of_most(order: LoadOrder) -> str:
-    """Describe the most requests and tokens that a sweep sends, with the addresses."""
+    """Return the maximum numbers of requests and tokens, and the addresses, as a phrase."""
     settings = order.settings
     servers = {each.address for each in order.servers} | (
         {order.alone.address} if order.alone else set()

@@ -1,4 +1,4 @@
-"""One request of a block, from its send to its last chunk.
+"""One request of a block, from sending it to its last chunk.
 
 The record of a failed request has the failure as one line, which does not quote the prompt.
 """

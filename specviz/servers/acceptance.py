@@ -131,7 +131,7 @@ class AcceptanceMeter(StoppableWork):
         self.done = 0
 
     def measure(self) -> EngineMeasurement:
-        """Send all prompts and return the counts for each condition.
+        """Send all prompts; return the answers and counts of each condition.
 
         Raises:
             ServerError: the engine fails, or its counters do not agree with its answers.

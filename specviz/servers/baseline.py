@@ -20,7 +20,7 @@ Ask = Callable[[], Answer]
 
 
 def blocks_against(ask_speculative: Ask, ask_alone: Ask, *, blocks: int) -> Iterator[ServerBlock]:
-    """Yield blocks of four timed answers (A B B A); closing the iterator stops the answer."""
+    """Yield blocks of four timed answers (A B B A). On close, stop the answer in progress."""
     _timed(ask_alone)
     _timed(ask_speculative)
     for _ in range(blocks):

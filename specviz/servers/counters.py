@@ -187,7 +187,7 @@ def _consistent(found: Counters) -> Counters:
         return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))
     ceiling = [found.drafts if found.drafts is not None else _LARGEST, *found.accepted_at]
     if any(value > before for value, before in zip(found.accepted_at, ceiling, strict=False)):
-        notices.append("Ignored counters by position: one exceeds the previous position's.")
+        notices.append("Ignored counters by position: a position exceeds its predecessor.")
         return replace(found, accepted_at=(), notices=tuple(notices))
     return found
 

@@ -108,7 +108,7 @@ def _how(lane: LoadLane) -> str:
 
 
 def sent_text(order: LoadOrder) -> str:
-    """Return a sentence on the requests of a sweep at most, their addresses and the time limit."""
+    """Return a sentence on a sweep's maximum of requests, its addresses and its time limit."""
     return f"Sends {words_of_most(order)}, within {time_text(order.settings.budget)}."
 
 

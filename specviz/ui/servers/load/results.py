@@ -27,7 +27,7 @@ from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 
 _LATENCY_NOTE = (
-    "Each point is a level of load; the number at it is the level. Up and to the left is better. "
+    "Each point is a level of load and is labelled with it. Up and to the left is better. "
     "Bars are 95 % intervals over the A B B A units."
 )
 _SPEEDUP_NOTE = (
