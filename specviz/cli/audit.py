@@ -73,7 +73,7 @@ def _run_audit(audit: Audit, options: argparse.Namespace) -> AuditReport:
         for report in audit.find(pair):
             show_runs(f"run {report.runs:,} of {report.planned:,}: {sentences(report)[0]}")
             if report.runs == report.planned and report.greedy is None:
-                show("comparing temperature 0 with the target alone")
+                show("comparing the output at temperature 0 with the target alone")
     assert report is not None
     return report
 

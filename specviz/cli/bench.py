@@ -38,13 +38,13 @@ def command(options: argparse.Namespace) -> int:
         raise ConfigError("--types needs --quantised.", remedy="Remove it, or add --quantised.")
     if options.quantised and (options.gpu or options.quick or options.accounting):
         raise ConfigError(
-            "--quantised does not go with --gpu, --quick or --accounting.",
+            "--quantised cannot be combined with --gpu, --quick or --accounting.",
             remedy="Remove one of these options.",
         )
     if options.accounting and (options.gpu or options.quick):
         raise ConfigError(
-            "--accounting does not go with --gpu or --quick.",
-            remedy="Remove one of these options; with --accounting, --repeats 1 is the shortest.",
+            "--accounting cannot be combined with --gpu or --quick.",
+            remedy="Remove one of these options; a run with --repeats 1 is short.",
         )
     for name in ("bodies", "contexts", "gammas"):
         if getattr(options, name) is not None and not options.gpu:

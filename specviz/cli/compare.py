@@ -1,8 +1,8 @@
 """``compare``: measure two to four lanes on the same prompts and give a verdict.
 
 Every finished run is saved in the run library before it is reported. If the process is
-killed, repeat the command to measure only the missing runs. With --restart, too, the repeated
-command continues the killed restart.
+killed, repeat the command to measure only the missing runs. This also applies to a command with
+--restart: if it was killed, the repeated command continues it.
 """
 
 from __future__ import annotations
@@ -118,9 +118,10 @@ def plan_from(options: argparse.Namespace) -> Plan:
 
 
 def _with_one_chat(lanes: Sequence[Lane], named: Sequence[bool]) -> list[Lane]:
-    """Return the lanes with one chat setting: the one that a lane names, else the default.
+    """Return the lanes with a common chat setting.
 
-    By default the chat template is used if all targets have one.
+    If a lane names a chat setting, it is used for all lanes that name none. By default, the chat
+    template is used if all targets have one.
     """
     found = [each.config.chat for each, is_named in zip(lanes, named, strict=True) if is_named]
     chat = found[0] if found else all(uses_chat(None, spec) for spec in {e.spec for e in lanes})
@@ -151,7 +152,7 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 def _run_comparison(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
-    """Make the missing runs. Return the comparison, its runs, and how many are old and new."""
+    """Make the missing runs; return the comparison, its runs, and how many are stored and new."""
     with maker_for(options, say, timed=plan.baseline) as maker:
         job = _comparison_job(plan, options, maker)
         job.prepare()

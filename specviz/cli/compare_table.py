@@ -103,7 +103,7 @@ def _basis_text(comparison: Comparison) -> str:
     repeats = f"{plan.repeats} repeat{'s' * (plan.repeats != 1)}"
     where = made_on(comparison)
     parts = (
-        f"{prompts}, {repeats}; medians with lowest–highest{units}.",
+        f"{prompts}, {repeats}; medians, with the lowest and the highest value{units}.",
         f"{where[:1].upper()}{where[1:]}",
         cost_warnings(comparison),
         _memory_note(comparison),

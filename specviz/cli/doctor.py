@@ -78,13 +78,13 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Check --write; return the facts of the head, which must be in a folder."""
+    """Check --write and return the head's facts; raise ConfigError without a head in a folder."""
     check_output(options.write, "--write")
     draft = spec_from(options).draft_place or ""
     facts = read_head(Path(os.path.expanduser(draft))) if os.path.isdir(draft) else None
     if facts is None:
         raise ConfigError(
-            "A corrected configuration needs a head in a folder.",
+            "--write needs a head that is in a folder.",
             remedy="Give the head's folder, not a Hub id.",
         )
     return facts

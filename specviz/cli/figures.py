@@ -74,8 +74,8 @@ def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
     if warning := step_cost_warning(trace.step_costs):
         yield (
-            f"{warning} So c, v, accounted and forecast may be inaccurate; every timed run on an "
-            "idle machine makes them more precise."
+            f"{warning} So c, v and the accounted and forecast speedups may be inaccurate; every "
+            "timed run on an idle machine makes them more precise."
         )
 
 
@@ -234,8 +234,8 @@ def _rows(
     """Yield a row per figure.
 
     Args:
-        reasons: The figures; for each, the reason to show if its value is unknown.
-        notes: For some figures, the note to show in place of the catalogue's.
+        reasons: For each figure to show, the reason to show if its value is unknown.
+        notes: For some figures, a note that replaces the catalogue's.
     """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]

@@ -1,7 +1,7 @@
-"""Time a first visit to the dashboard: make the run that the main page makes, without a browser.
+"""Time a first visit to the dashboard: without a browser, make the main page's first run.
 
-The clock starts before the worker process does and before anything is loaded. One time is taken at
-the first round, another when the target alone has been timed: only then is the speedup known.
+The clock starts before the worker process is started. One time is taken at the first round. A
+second time is taken when the target alone has been timed, because only then is the speedup known.
 """
 
 from __future__ import annotations

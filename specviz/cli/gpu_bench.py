@@ -101,7 +101,7 @@ def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:
         if context is not None:
             read = _value(figures, "bandwidth", bodies)
             title = (
-                f"{bodies}, {context} tokens; memory bandwidth, measured by a plain sum: "
+                f"{bodies}, {context} tokens; memory bandwidth, measured by summing an array: "
                 f"{SIZE.shown(read)}/s"
             )
             blocks.append(INDENT + one_line(title) + "\n" + table(painter, _by_gamma(here)))

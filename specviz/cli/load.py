@@ -1,6 +1,6 @@
 """``load``: measure a serving engine under load, with and without speculation; or open results.
 
-Before requests are sent, a line on standard error states how many, and to which addresses.
+Before requests are sent, a line on standard error states how many are sent, and to which addresses.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _starts(options: argparse.Namespace) -> int:
 
 
 def _with_budget(order: LoadOrder, options: argparse.Namespace) -> LoadOrder:
-    """Return the order with the budget of its pilot, if none was given."""
+    """Return the order; without --budget, its budget is the time that the pilot needs."""
     from specviz.load.planning import check_budget, pilot_seconds
 
     if options.budget is None:
@@ -193,7 +193,7 @@ def _status(job: LoadJob) -> str:
 
 
 def _confirm(order: LoadOrder, options: argparse.Namespace) -> None:
-    """State what is sent; raise ConfigError for another machine without --confirm."""
+    """Print what will be sent; without --confirm, raise ConfigError for another machine."""
     from specviz.load.planning import words_of_most
     from specviz.servers.address import is_local
 
@@ -202,7 +202,7 @@ def _confirm(order: LoadOrder, options: argparse.Namespace) -> None:
     if not options.confirm and not all(is_local(each.address) for each in infos):
         raise ConfigError(
             f"This would send {words}.",
-            remedy="Add --confirm to send them, or give lower --most-requests.",
+            remedy="Add --confirm to send them, or give a lower --most-requests.",
         )
     say(f"sending {words}")
 

@@ -80,7 +80,7 @@ def _models(painter: Painter, found: Found, headers: Headers) -> Iterator[str]:
     yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
     yield ""
     yield f"Loading times come from earlier loads on this machine; {UNKNOWN}: not measured yet."
-    yield "Give a name as --target or --draft; without one, the embedded pair runs."
+    yield "Give a name as --target or --draft; without a name, the embedded pair runs."
     yield "`models --for NAME` lists the drafts that fit; --json also has tokenizer fingerprints."
 
 
@@ -126,7 +126,7 @@ def _left_out(found: Found, *, in_full: bool) -> Iterator[str]:
         return
     yield ""
     if not in_full:
-        yield f"{len(found.skipped)} not usable; --skipped lists the reasons."
+        yield f"Not usable: {len(found.skipped)} models. --skipped lists the reasons."
         return
     for each in found.skipped:
         yield one_line(f"{each.name} ({each.origin}): {each.reason}")

@@ -75,7 +75,7 @@ def add_pair(
 ) -> None:
     """Add the options of a pair; with ``drafts``, --draft may be repeated to give candidates."""
     group = parser.add_argument_group("models")
-    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded pair)")
+    group.add_argument("--pair", metavar="NAME", help="name of a pair (default: the embedded pair)")
     if drafts:
         group.add_argument(
             "--draft", action="append", default=[], metavar="X",
@@ -126,8 +126,8 @@ def add_pair(
         default="auto",
         choices=STEPS,
         help="library: transformers; lean: less overhead, for some model families; graphed: "
-        "lean, with whole rounds on the device (default: auto, the last of these that runs here "
-        "with the same output)",
+        "like lean, but whole rounds run on the device (default: auto, which chooses the last of "
+        "these that runs here with the same output)",
     )
 
 
@@ -166,10 +166,10 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fork", action="append", default=[], metavar="FORK",
-        help="overrule the verdict on the candidate with the id TOKEN at a place of a round, both "
-        "counted from 1. ROUND:PLACE:TOKEN=DRAW replaces its random draw; at temperature 0, "
-        "ROUND:PLACE:TOKEN>INSTEAD replaces the target's likeliest token by the id INSTEAD. "
-        "Repeatable",
+        help="overrule the verdict on a candidate: in round ROUND, at position PLACE, with token "
+        "id TOKEN. Rounds and positions count from 1. ROUND:PLACE:TOKEN=DRAW replaces the "
+        "candidate's random draw. At temperature 0, ROUND:PLACE:TOKEN>INSTEAD replaces the "
+        "target's likeliest token by the id INSTEAD. Repeatable",
     )  # fmt: skip
     group.add_argument(
         "--ignore-eos", action="store_true", help="continue after an end-of-text token"
@@ -180,7 +180,7 @@ def add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chat",
         action=argparse.BooleanOptionalAction,
-        help="put prompts into the target's chat template (default: if it has one)",
+        help="put prompts into the target's chat template (default: if the target has one)",
     )
 
 
@@ -217,7 +217,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--no-replacement",
         dest="replacement",
         action="store_false",
-        help="no two chains begin with the same token",
+        help="let no two chains begin with the same token",
     )
     group.add_argument(
         "--branching",

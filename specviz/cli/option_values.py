@@ -69,7 +69,7 @@ def _same_named(options: argparse.Namespace, names: Iterable[str]) -> dict[str, 
 
 
 def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Return the settings with ``chat`` as given, else on if the target has a chat template."""
+    """Return the settings with ``chat`` as given; by default, on if the target has a template."""
     return replace(config, chat=uses_chat(options.chat, spec_from(options)))
 
 
@@ -101,7 +101,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def check_models(options: argparse.Namespace) -> None:
-    """Raise ConfigError for --pair with --draft or --target, an empty name, or only a draft."""
+    """Raise ConfigError for --pair with other models, an empty name, or a draft without target."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
@@ -113,10 +113,10 @@ def check_models(options: argparse.Namespace) -> None:
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raise ConfigError for an empty name, which would otherwise count as not given."""
+    """Raise ConfigError for an empty name, which other code would treat as a missing name."""
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
-        ("--pair", [options.pair], "Give the name of a pair, or leave it out for the default."),
+        ("--pair", [options.pair], "Give the name of a pair, or omit --pair for the default."),
         ("--target", [options.target], _NAMES),
         ("--draft", drafts, _NAMES),
     ):

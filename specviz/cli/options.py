@@ -41,7 +41,7 @@ _COMMANDS = (
 
 
 class UsageError(Exception):
-    """A command line that cannot be parsed."""
+    """Raised for a command line that cannot be parsed."""
 
     def __init__(self, message: str, command: str) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ def build_parser() -> Parser:
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))
-    _add_compare(commands.add_parser("compare", help="measure two to four lanes side by side"))
+    _add_compare(commands.add_parser("compare", help="compare two to four pairs or settings"))
     _add_score(commands.add_parser("score", help="show acceptance along a text, token by token"))
     _add_tune(commands.add_parser("tune", help="find the best γ and draft for your texts"))
     _add_audit(
@@ -130,7 +130,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
     parser.add_argument("--pace", action="store_true", help="replay at the pace of the run")
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="instead write a replay page for any browser"
+        "--html", type=Path, metavar="OUT", help="write a replay page for any browser, do not print"
     )
     add_json(parser)
 
@@ -148,16 +148,16 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accounting",
         action="store_true",
-        help="instead compare observed with accounted and forecast speedups, each run in a process "
-        "of its own; --repeats is the number of seeds (default: 7, which takes an hour)",
+        help="another benchmark: observed against accounted and forecast speedups, each run in a "
+        "process of its own; --repeats is the number of seeds (default: 7, which takes an hour)",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="with --accounting: draw the runs (SVG)"
     )
     parser.add_argument(
         "--quantised", action="store_true",
-        help="instead compare this engine with llama.cpp on a GGUF file (default: the chat model) "
-        "and on copies of it in other quantisations",
+        help="another benchmark: this engine against llama.cpp on a GGUF file (default: the chat "
+        "model) and on copies of it in other quantisations",
     )  # fmt: skip
     parser.add_argument(
         "--types", metavar="T,…",
@@ -167,8 +167,8 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("on a GPU")
     group.add_argument(
         "--gpu", action="store_true",
-        help="instead measure CUDA graphs against transformers, a compiled target and the memory "
-        "bandwidth",
+        help="another benchmark: CUDA graphs against transformers, a compiled target and the "
+        "memory bandwidth",
     )  # fmt: skip
     group.add_argument(
         "--bodies",
@@ -188,8 +188,8 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="KEY=VALUE,…",
-        help="a lane: settings, pair, draft, target or name; the options below are its defaults. "
-        "Give it two to four times",
+        help="a lane: settings, pair, draft, target or name; the options below are the defaults. "
+        "Give --lane two to four times",
     )
     add_prompts(parser, required=True)
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="seeds (default: 5)")
@@ -247,7 +247,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--text-budget", type=float, default=TEXT_BUDGET, metavar="SECONDS",
-        help="time limit for further continuations of a single prompt; no more are written once "
+        help="time limit for further continuations of a single prompt; writing ends sooner once "
         "the interval of the speedup is ± 10 %% or its width comes mostly from the step costs "
         f"(default: {TEXT_BUDGET})",
     )  # fmt: skip
@@ -263,8 +263,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--measure", action="store_true",
-        help="then measure the best setting of each temperature or, with several candidates, race "
-        "the three that rank highest",
+        help="after the advice, measure the best setting of each temperature or, with several "
+        "candidates, race the three that rank highest",
     )  # fmt: skip
     parser.add_argument(
         "--cells",
@@ -332,13 +332,15 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", metavar="URL", help="address of the same model without speculation"
     )
-    parser.add_argument("--watch", action="store_true", help="then follow the engine's counters")
+    parser.add_argument(
+        "--watch", action="store_true", help="at the end, follow the engine's counters"
+    )
     parser.add_argument(
         "--every",
         type=float,
         default=2.0,
         metavar="SECONDS",
-        help="interval of --watch (default: 2)",
+        help="seconds between two readings of --watch (default: 2)",
     )
     add_allow_remote(parser)
     group = parser.add_argument_group(
@@ -369,7 +371,7 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         "--fail-below",
         type=float,
         metavar="N",
-        help="the smallest ratio that passes (default: 0.95)",
+        help="the smallest ratio of new to saved value that passes (default: 0.95)",
     )
     group.add_argument(
         "--against-rate", action="store_true", help="compare tokens per second, not speedups"

@@ -98,7 +98,9 @@ def _lines(painter: Painter, report: ParityReport) -> Iterator[str]:
     for finding in report.findings:
         yield paragraph(painter, finding.sentence)
     yield ""
-    yield paragraph(painter, "acceptance by position, if all before were accepted", "dim")
+    yield paragraph(
+        painter, "acceptance by position, if all previous candidates were accepted", "dim"
+    )
     yield from (_rates_line(each.position, each.given) for each in report.positions)
     yield paragraph(painter, "acceptance by position, per round", "dim")
     yield from (_rates_line(each.position, each.per_round) for each in report.positions)
@@ -107,9 +109,9 @@ def _lines(painter: Painter, report: ParityReport) -> Iterator[str]:
         yield f"    {_condition_line(each)}"
     yield ""
     size = (
-        f"{report.num_prompts} prompts, {report.gamma} candidates per round; {report.same_text} of "
-        f"{report.num_prompts} texts follow {last_part(report.target)}; intervals corrected for "
-        f"{report.num_comparisons} comparisons"
+        f"{report.num_prompts} prompts, {report.gamma} candidates per round; in {report.same_text} "
+        f"of {report.num_prompts} texts, every token is that of {last_part(report.target)}; "
+        f"intervals corrected for {report.num_comparisons} comparisons"
     )
     yield paragraph(painter, f"{last_part(report.head)}: {size}.", "dim")
     for note in report.notes:

@@ -114,7 +114,7 @@ def _speedup_without_body(
 ) -> float | None:
     """Return the speedup of the same pair without bodies, stored or measured now.
 
-    None for a run without bodies, or after Ctrl-C.
+    Return None for a run without bodies, or after Ctrl-C.
     """
     if not trace.pair.has_bodies:
         return None

@@ -58,8 +58,8 @@ def server_heading(painter: Painter) -> str:
 def _pieces(entry: ServerRound) -> list[Piece]:
     """Return the tokens of a round, styled by verdict if the engine reports verdicts.
 
-    Accepted candidates come first, then how many candidates were not accepted (their texts are not
-    reported), then the target's token.
+    The order is: accepted candidates, the number of other candidates (their texts are not
+    reported), and the target's token.
     """
     texts = [visible_token(each) or "⟨⟩" for each in entry.texts]
     if entry.accepted is None or len(texts) != entry.num_tokens:

@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 
 
 class OutputError(SpecvizError):
-    """Standard output that cannot be written."""
+    """Raised if standard output cannot be written."""
 
 
 class _Output(io.FileIO):
@@ -36,7 +36,7 @@ class _Output(io.FileIO):
         except OSError as error:
             raise OutputError(
                 f"Standard output cannot be written: {error.strerror}.",
-                remedy="Send it to a place with free space.",
+                remedy="Redirect standard output to a disk with free space.",
             ) from None
 
 
@@ -60,7 +60,8 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="replace")
     if closed:
         raise OutputError(
-            "Standard output is closed.", remedy="Send it to a terminal, a file or /dev/null."
+            "Standard output is closed.",
+            remedy="Redirect standard output to a terminal, a file or /dev/null.",
         )
 
 

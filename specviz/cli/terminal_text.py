@@ -85,7 +85,7 @@ def visible_token(text: str) -> str:
 
 
 def visible_text(text: str) -> str:
-    """Return running text: line ends stay, tabs become spaces, unsafe characters are escaped."""
+    """Return text with its line ends, tabs as spaces, and unsafe characters escaped."""
     return "".join(
         char if char == "\n" else "    " if char == "\t" else visible(char) for char in text
     )

@@ -68,7 +68,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _only_export(painter: Painter, options: argparse.Namespace) -> int:
-    """Export an earlier training's draft for --target, by default the target of that training."""
+    """Export the draft of an earlier training for --target or, by default, for its own target."""
     target = spec_from(options).target_place if options.target else ""
     exported = _export(Path(options.out, "draft"), target, options)
     if options.json:
@@ -185,7 +185,7 @@ def _texts(figures: TextFigures) -> str:
     fresh = (
         ""
         if figures.stored
-        else "; the hidden states do not fit on the disk, so every step computes its own"
+        else "; the hidden states do not fit on the disk, so every step recomputes them"
     )
     return (
         f"{figures.texts:,} texts with {figures.tokens:,} tokens of the target; "
@@ -270,8 +270,8 @@ def _lines(painter: Painter, job: TrainingJob) -> Iterator[str]:
     if (more := job.gain_of_more) is not None:
         yield paragraph(
             painter,
-            f"{MORE:g} times as much training: about +{RATIO.shown(more)}, extrapolated from the "
-            "curve of acceptance over tokens.",
+            f"{MORE:g} times as much training: about +{RATIO.shown(more)} speedup, extrapolated "
+            "from the curve of acceptance over tokens.",
         )
     yield paragraph(painter, f"Try it: python -m specviz run … {_options_of(job)}")
 
@@ -282,12 +282,12 @@ def _speedup(value: float, assumed: bool) -> str:
 
 def _basis(job: TrainingJob) -> str:
     assert job.costs is not None
-    verified = "measured" if job.costs.measured else "assumed to be that of one step"
+    verified = "measured" if job.costs.measured else "assumed to equal the cost of one step"
     return (
         f"Expected at temperature 1, from the acceptance above, c {COST.shown(job.costs.c)} "
         f"(predicted from the bytes of a step), and the cost of verification ({verified}). "
         "*: assumes that positions beyond the trained ones have the acceptance of the last trained "
-        "one."
+        "position."
     )
 
 

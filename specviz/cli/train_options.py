@@ -16,7 +16,9 @@ _TEXTS, _PLAN = TextPlan(), TrainingPlan()
 
 def add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--out", metavar="FOLDER", help="folder of the training; an unfinished one there goes on"
+        "--out",
+        metavar="FOLDER",
+        help="folder of the training; continues an unfinished training there",
     )
     parser.add_argument(
         "--estimate", action="store_true", help="only print what the training would cost"
@@ -41,12 +43,12 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
     sources = group.add_mutually_exclusive_group()
     sources.add_argument(
         "--suite", type=Path, metavar="FILE", help="JSONL: the prompts that the target answers; "
-        "default: it writes texts without prompts",
+        "by default, it writes texts without prompts",
     )  # fmt: skip
     sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     _add_number(group, "texts", _TEXTS.count, "texts that the target writes")
-    _add_number(group, "longest", _TEXTS.longest, "tokens of a text, at most")
-    _add_number(group, "turns", _TEXTS.turns, "turns of a conversation, at most")
+    _add_number(group, "longest", _TEXTS.longest, "maximum number of tokens per text")
+    _add_number(group, "turns", _TEXTS.turns, "maximum number of turns per conversation")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
     group.add_argument(
         "--task-share", type=float, metavar="S",

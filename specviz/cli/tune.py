@@ -151,7 +151,7 @@ def _given(options: argparse.Namespace) -> StepCosts | None:
         return None
     if options.c is None or (options.v is None) == (options.verify_costs is None):
         raise ConfigError(
-            "Costs need both: those of a draft step and those of verification.",
+            "Costs need both values: for a draft step and for verification.",
             remedy="Give --c, and either --v or --verify-costs.",
         )
     if options.v is not None:
@@ -270,7 +270,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
             "--v for speedups."
         )
     runs = (
-        " Speeds that cannot be computed this way were measured in short runs on the same prompts."
+        " Speedups that cannot be computed were measured in short runs on the same prompts."
         if any(each.runs for each in answer.candidates)
         else ""
     )
@@ -301,7 +301,7 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
 
 
 def _has_map(answer: Answer) -> bool:
-    """Return whether the best speedup is certain enough to show a map; the page asks the same."""
+    """Return whether the best speedup is certain enough to show a map, as on the page."""
     return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 

@@ -1,4 +1,4 @@
-"""``winrate``: what lossy rules cost, as win rates of their texts against lossless ones.
+"""``winrate``: measure how often texts of lossy rules win against lossless texts.
 
 Every finished run is saved in the run library, so a repeated command continues where the last one
 stopped, and compares stored texts with another scorer without decoding them again.
@@ -47,7 +47,7 @@ def command(options: argparse.Namespace) -> int:
     say(f"{experiment.size_words}, each of at most {experiment.config.max_new_tokens} tokens")
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         job = _run(experiment, scoring, options)
-    assert job.report is not None, "a job without an error makes it"
+    assert job.report is not None, "a job without an error has a report"
     if options.json:
         made = report_to_json(job.report, experiment, job.measured, job.run_ids, job.scores)
         print(to_json(made))
@@ -98,7 +98,8 @@ def _scoring(options: argparse.Namespace) -> Scoring:
         )
     if not 1 <= options.judged_pairs <= _MOST_PAIRS:
         raise ConfigError(
-            f"--judged-pairs is {options.judged_pairs}.", remedy=f"Give from 1 to {_MOST_PAIRS}."
+            f"--judged-pairs is {options.judged_pairs}.",
+            remedy=f"Give a number from 1 to {_MOST_PAIRS}.",
         )
     prompt = PROMPT
     if options.judge_prompt is not None:

@@ -48,11 +48,11 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     judge.add_argument(
         "--judged-pairs", type=int, default=JUDGED_PAIRS, metavar="N",
-        help="pairs of texts per prompt and comparison; each is asked in both orders "
+        help="pairs of texts per prompt and comparison; the judge gets each pair in both orders "
         f"(default: {JUDGED_PAIRS})",
     )  # fmt: skip
     judge.add_argument(
-        "--confirm", action="store_true", help="send the requests; without it they are only counted"
+        "--confirm", action="store_true", help="send the requests; without it, only count them"
     )
     add_allow_remote(judge)
     add_pair(parser)

@@ -16,7 +16,7 @@ _TICKS = 5
 
 
 class Line(Value):
-    """``spans``: the ends of the intervals, one for each point, or none at all."""
+    """A line of the chart. ``spans``: the interval of each point; empty without intervals."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -37,7 +37,7 @@ class _Axes(Value):
 
 
 def chart(lines: Sequence[Line], *, mark: float | None, across: str) -> str:
-    """Return the chart; ``mark`` is drawn as a horizontal line, ``across`` names the levels."""
+    """Return the chart. ``mark``: height of a horizontal line; ``across``: label of the x axis."""
     levels = sorted({x for line in lines for x, _ in line.points})
     values = [y for line in lines for _, y in line.points]
     values += [high for line in lines for _, high in line.spans]
@@ -103,7 +103,7 @@ def _line(axes: _Axes, line: Line, place: int) -> Iterator[str]:
 
 
 def _step(top: float) -> float:
-    """Return a round distance of ticks."""
+    """Return a round distance between the ticks of the y axis, which ends at ``top``."""
     rough = top / _TICKS
     size = 10 ** math.floor(math.log10(rough))
     return next(size * each for each in (1, 2, 5, 10) if size * each >= rough)

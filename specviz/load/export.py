@@ -1,4 +1,4 @@
-"""A sweep for other programs: a table as CSV, and one HTML file without scripts or requests."""
+"""Export a sweep as a CSV table, or as one HTML file without scripts or network requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Results of other load generators: AIPerf's profile_export_aiperf.json, and GuideLLM's JSON.
 
-Both are aggregates: they contain no acceptance, and neither intervals nor requests can be computed
-from them. Numbers that are missing or impossible are None.
+Both formats contain only aggregates. They have no acceptance, and neither intervals nor requests
+can be computed from them. Numbers that are missing or impossible are None.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST = 1e12
 
 
 class ForeignPoint(Value):
-    """One level of load of another tool; times in seconds."""
+    """The results of another tool at one level of load; times are in seconds."""
 
     mode: LoadMode
     level: float | None
@@ -51,7 +51,7 @@ class ForeignLoad(Value):
 
 
 def foreign_rows(found: ForeignLoad) -> list[dict[str, str]]:
-    """Return a row for each level of load of another tool."""
+    """Return a table row for each level of load in another tool's results."""
     return [
         {
             "Load": UNKNOWN if each.level is None else level_words(each.level, each.mode),
@@ -66,7 +66,7 @@ def foreign_rows(found: ForeignLoad) -> list[dict[str, str]]:
 
 
 def open_load(path: Path) -> LoadSweep | ForeignLoad:
-    """Open a sweep's file, or a file of AIPerf or GuideLLM; raises TraceError for any other."""
+    """Open a sweep's file, or a file of AIPerf or GuideLLM; raises TraceError for other files."""
     return load_from_json(read_file(path), path.name)
 
 
@@ -82,7 +82,7 @@ def load_from_json(text: str, source: str) -> LoadSweep | ForeignLoad:
             return _aiperf(record, metrics, source)
     raise TraceError(
         f"{source} is neither a load sweep nor a result of AIPerf or GuideLLM.",
-        remedy="Choose the JSON file of a sweep, of aiperf profile or of guidellm benchmark.",
+        remedy="Choose the JSON file of a sweep, or the JSON results of AIPerf or GuideLLM.",
     )
 
 

@@ -1,9 +1,9 @@
-"""Load an engine for one block, in a closed or in an open loop.
+"""Send the requests of one block to an engine, in a closed or in an open loop.
 
 Closed: each user sends the next prompt when its last answer has ended. Open: requests are due at
-the times of a Poisson process; one that is due with the most already in flight waits, and its
-latency still counts from when it was due. After a failed request, its user pauses, so that an
-engine that refuses at once is not flooded.
+the times of a Poisson process. If the maximum number of requests is in flight, a due request waits,
+and its latency still counts from the time at which it was due. After a failed request, its user
+pauses, so that an engine that refuses requests immediately is not flooded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ask = Callable[[str, int], Answer]  # the prompt and the number of the request
 
 
 class _User:
-    """A user, or one of the places for requests of an open loop."""
+    """A user or, in an open loop, a slot for one request in flight."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -43,12 +43,14 @@ class _User:
 
 
 class LoadGenerator(StoppableWork):
-    """Loads one engine at one level. All methods may be called from any thread.
+    """Sends requests to one engine at one level of load.
+
+    All methods may be called from any thread.
 
     Args:
-        level: Users, or requests per second.
-        gauges: Reads the engine's gauges every second; None if it reports none.
-        requests_left: The most requests to send; the block ends when they are sent.
+        level: Number of users, or requests per second.
+        gauges: Reader of the engine's gauges, used every second; None if it reports none.
+        requests_left: Maximum number of requests; the block ends when they have been sent.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def seconds(self) -> float:
-        """The planned seconds: the window and both ramps, without the last answers."""
+        """Return the planned seconds: the window and both ramps, without the last answers."""
         return 2 * self._settings.ramp + self._settings.seconds
 
     @property
@@ -122,7 +124,7 @@ class LoadGenerator(StoppableWork):
             self._reader.stop()
 
     def run(self) -> LoadBlock:
-        """Load the engine and return the block; raises StoppedError after ``stop``."""
+        """Send the requests and return the block; raises StoppedError after ``stop``."""
         self._check_stop()
         started, cpu = datetime.now(UTC).isoformat(timespec="seconds"), time.process_time()
         self._began = time.perf_counter()
@@ -194,7 +196,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Seconds after the schedule during which waiting requests are still sent."""
+        """Return for how many seconds after the schedule's end waiting requests are sent."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:
@@ -216,7 +218,7 @@ class LoadGenerator(StoppableWork):
                 each.join(0.1)
 
     def _due(self, user: int | None, at: float) -> Due | None:
-        """Return the next request; None if the most requests have been sent."""
+        """Return the next request; None if the maximum number of requests was sent."""
         with self._lock:
             if self._dealt >= self._left:
                 return None

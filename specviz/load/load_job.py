@@ -42,7 +42,7 @@ __all__ = ["LOAD_JOB", "LoadJob", "LoadOrder"]
 
 
 class _AllSentError(Exception):
-    """Raised when the most requests of the sweep have been sent."""
+    """Raised when the sweep has sent its maximum number of requests."""
 
 
 class LoadJob(Job):
@@ -171,7 +171,7 @@ class LoadJob(Job):
         self._restart_seconds.append(time.monotonic() - began)
 
     def _warm_up(self, lane: LoadLane) -> None:
-        """Ask for one short answer, because an engine's first answer may take long."""
+        """Request one short answer, because an engine's first answer may take long."""
         self._check_stop()
         self._step = f"warming up {lane.label}"
         settings = self.order.settings
@@ -245,7 +245,7 @@ class LoadJob(Job):
             ):
                 raise ServerError(
                     f"Every request failed ({why.rstrip('.')}).",
-                    remedy="Correct this, or give lower levels of load.",
+                    remedy="Fix the cause, or give lower levels of load.",
                 )
             if not block.restarted:
                 self._failed[block.lane] = block.level
@@ -257,7 +257,7 @@ class LoadJob(Job):
 
     @property
     def _may_share_a_cache(self) -> bool:
-        """Whether an engine cannot exclude its prefix cache per request."""
+        """Return whether any engine cannot switch off its prefix cache for a request."""
         return any(engine_of(each.info).uncached is None for each in self._sweep.lanes)
 
     def _ask(
@@ -285,7 +285,7 @@ class LoadJob(Job):
         )  # fmt: skip
 
     def _counters(self, lane: LoadLane) -> Counters | None:
-        """Read the counters before a block; an engine that is away may come back within a time."""
+        """Return the counters; if the engine does not answer, wait for it up to a time limit."""
         try:
             return self._read(lane)
         except ServerError:
@@ -302,7 +302,7 @@ class LoadJob(Job):
     def _counters_after(
         self, lane: LoadLane, before: Counters | None, block: LoadBlock
     ) -> Counters | None:
-        """Read the counters until they contain the block's tokens, which engines count later."""
+        """Wait until the counters include the block's tokens or time is up; return the counters."""
         if before is None:
             return None
         received = sum(each.tokens for each in block.requests)
@@ -332,7 +332,7 @@ class LoadJob(Job):
 def was_restarted(
     before: Counters | None, after: Counters | None, gauges: Sequence[EngineGauges]
 ) -> bool:
-    """Return whether a counter fell, at the end or in between."""
+    """Return whether a counter decreased from ``before`` to ``after`` or between gauge readings."""
     if before and after and went_back(before, after):
         return True
     return any((new.prompt_tokens or 0) < (old.prompt_tokens or 0) for old, new in pairwise(gauges))

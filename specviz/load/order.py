@@ -1,8 +1,9 @@
-"""What a sweep loads, and in which order.
+"""The lanes of a load sweep, and the order of its blocks.
 
-A stage is what runs between two fresh starts. Without a restart command there is one stage with all
-lanes. In a stage, a unit at one level is A B B A: all lanes, then all lanes in reverse order, so
-that a slow drift of the machine affects all alike. A pass makes one unit at every level.
+A block loads one lane at one level. A stage is the part of a sweep between two restarts of the
+engine. Without a restart command there is one stage with all lanes. A unit of a stage is A B B A at
+one level: all lanes, then all lanes in reverse order, so that a slow drift of the machine affects
+all lanes alike. A pass makes one unit at every level.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ DRAIN = 1.0  # seconds that the last answers of a block are expected to take
 
 
 class LoadOrder(Value):
-    """What to load.
+    """The engines, prompts and settings of a load sweep.
 
-    ``servers`` speculate, each a lane of its own. ``alone`` runs the target alone; if it is None,
+    Each of ``servers`` speculates and is a lane. ``alone`` runs the target alone; if it is None,
     the first server turns speculation off per request, or is restarted with γ 0. Every ``{gamma}``
     in ``restart_command`` is replaced by one of ``gammas``.
     """
@@ -49,27 +50,27 @@ class LoadOrder(Value):
             raise ConfigError("There is no prompt.", remedy="Give a suite or the presets.")
         if bool(self.gammas) != (GAMMA in self.restart_command):
             raise ConfigError(
-                "Several γ need a restart command with {gamma} in it, and the reverse.",
+                "A list of γ needs {gamma} in the restart command, and {gamma} needs a list of γ.",
                 remedy="Write {gamma} where the command sets the number of candidates.",
             )
         if self.gammas and len(self.servers) > 1:
             raise ConfigError(
-                "Several γ are given, and several addresses.",
+                "Several γ and several addresses are given.",
                 remedy="Give one address with several γ, or one address for each γ.",
             )
         if len(set(self.gammas)) < len(self.gammas) or any(each < 1 for each in self.gammas):
             raise ConfigError(
-                "A γ is below 1 or given twice.", remedy="Give different values from 1 on."
+                "A γ is below 1 or given twice.", remedy="Give different values of at least 1."
             )
         if not 1 <= self.starts <= MOST_STARTS:
             raise ConfigError(
                 f"The number of fresh starts is {self.starts}.",
-                remedy=f"Give from 1 to {MOST_STARTS}.",
+                remedy=f"Give a number from 1 to {MOST_STARTS}.",
             )
 
 
 class Stage(Value):
-    """The lanes between two fresh starts; ``gamma`` is what the restart command gets."""
+    """The lanes between two restarts; the restart command gets ``gamma``."""
 
     lanes: tuple[int, ...]
     gamma: int | None = None
@@ -107,7 +108,7 @@ def check_settings(settings: LoadSettings) -> None:
         ("The most tokens", settings.most_requests * settings.max_new_tokens, MOST_TOKENS),
     ):
         if not 1 <= value <= most:
-            raise ConfigError(f"{name} are {value:,}.", remedy=f"Give from 1 to {most:,}.")
+            raise ConfigError(f"{name} are {value:,}.", remedy=f"Give a number from 1 to {most:,}.")
 
 
 def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
@@ -146,18 +147,18 @@ def stages_of(
 
 
 def unit_of(stage: Stage) -> tuple[int, ...]:
-    """Return the lanes of a unit's blocks in order: A B B A."""
+    """Return the lanes of a unit in the order of their blocks: A B B A."""
     return (*stage.lanes, *reversed(stage.lanes))
 
 
 def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
-    """Return the levels in the order of a pass; odd passes descend."""
+    """Return the levels in the order of pass ``unit``: descending if ``unit`` is odd."""
     levels = tuple(sorted(settings.levels))
     return levels if unit % 2 == 0 else levels[::-1]
 
 
 def seconds_of_unit(settings: LoadSettings, stage: Stage) -> float:
-    """Return the expected seconds of one pass over the levels."""
+    """Return the expected seconds of one unit at every level."""
     block = 2 * settings.ramp + settings.seconds + DRAIN
     return block * len(unit_of(stage)) * len(settings.levels)
 

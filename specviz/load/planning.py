@@ -1,4 +1,4 @@
-"""How many A B B A units a sweep makes: what a pilot requires, within the budget.
+"""Plan the number of A B B A units of a sweep from the spread of a pilot and the budget.
 
 The number is decided once, after the pilot. If a sweep ended as soon as an interval is narrow, the
 interval would contain the true value too rarely.
@@ -24,14 +24,14 @@ def pilot_units(order: LoadOrder) -> int:
 
 
 def pilot_seconds(order: LoadOrder) -> float:
-    """Return the expected seconds of the smallest sweep, without fresh starts."""
+    """Return the expected seconds of the pilot, without the time for restarts."""
     stages = stages_of(order, lanes_of(order))
     seconds = sum(seconds_of_unit(order.settings, each) for each in stages)
     return seconds * order.starts * pilot_units(order)
 
 
 def check_budget(order: LoadOrder) -> None:
-    """Raise ConfigError if the budget does not suffice for the pilot."""
+    """Raise ConfigError if the pilot takes longer than the budget."""
     seconds = pilot_seconds(order)
     if seconds > order.settings.budget:
         raise ConfigError(
@@ -44,12 +44,12 @@ def check_budget(order: LoadOrder) -> None:
 def units_planned(
     order: LoadOrder, logs: Sequence[Sequence[float]], seconds_each: float, restart: float
 ) -> int:
-    """Return the number of units of each stage, at least those of the pilot.
+    """Return the number of units of each stage, at least as many as in the pilot.
 
     Args:
         logs: For each level and lane, the log-ratios of the pilot's units.
         seconds_each: The seconds of one unit at all levels.
-        restart: The seconds of one fresh start.
+        restart: The seconds of one restart.
     """
     pilot = pilot_units(order)
     stages = order.starts * len(stages_of(order, lanes_of(order)))
@@ -58,7 +58,7 @@ def units_planned(
 
 
 def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
-    """Return how many units give an interval of ``AIM``, from the widest spread of the pilot."""
+    """Return how many units narrow the widest interval to ``AIM``, given the pilot's ratios."""
     spread = max((stdev(each) for each in logs if len(each) > 1), default=0.0)
     for units in range(max(2, pilot), MOST_UNITS):
         if t_quantile(0.975, units - 1) * spread / math.sqrt(units) <= AIM:
@@ -67,7 +67,7 @@ def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
 
 
 def words_of_most(order: LoadOrder) -> str:
-    """Return what a sweep sends at most, and to which addresses."""
+    """Return the maximum numbers of requests and tokens, and the addresses, as a phrase."""
     settings = order.settings
     servers = {each.address for each in order.servers} | (
         {order.alone.address} if order.alone else set()

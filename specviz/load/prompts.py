@@ -1,9 +1,9 @@
-"""The prompts of one block, so that no lane finds a prompt in a prefix cache.
+"""Deal the prompts of one block so that no lane finds a prompt in a prefix cache.
 
-Blocks of one A B B A half get the same prompts in the same order. If an engine cannot exclude its
-prefix cache per request, a number in front of each prompt is different in every block of a sweep
-and in every pass over the suite, so prompts differ from their first token on, and every lane misses
-the cache alike.
+The blocks of each half of A B B A get the same prompts in the same order. If an engine cannot
+switch off its prefix cache for a request, each prompt begins with a number. The number is different
+in every block of a sweep and in every pass over the suite. So prompts differ from their first token
+on, and all lanes miss the cache.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class PromptDealer:
     """Deals the prompts of one block; safe to use from any thread.
 
     Args:
-        order: Determines the order; equal for blocks that are compared with each other.
-        block: The number of the block in its sweep; None sends the prompts as they are.
+        order: Seed of the order; equal for blocks that are compared with each other.
+        block: The block's number in its sweep, put in front of each prompt; None for no number.
     """
 
     def __init__(self, items: Sequence[SuiteItem], *, order: str, block: int | None) -> None:

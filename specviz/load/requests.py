@@ -1,6 +1,6 @@
-"""One request of a block, from its send to its last chunk.
+"""One request of a block, from sending it to its last chunk.
 
-A request that fails in any way becomes a record with a failure of one line, without the prompt.
+The record of a failed request has the failure as one line, which does not quote the prompt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING = "The engine ended the answer without a token."
 
 
 class Due(Value):
-    """A request to send; ``scheduled`` is in seconds from the block's begin."""
+    """A request to send. ``scheduled`` is in seconds after the block's start."""
 
     number: int
     user: int | None
@@ -42,7 +42,7 @@ def carried_out(
     """Send the request, wait for its end and return its record.
 
     Args:
-        begin: ``time.perf_counter()`` at the block's begin.
+        begin: ``time.perf_counter()`` at the block's start.
         on_begin: Called with the answer once it is in progress, so that it can be stopped.
     """
     sent, failure, trace = time.perf_counter() - begin, "", None
@@ -89,9 +89,10 @@ def _record(
 def _chunks(
     trace: ServerTrace | None,
 ) -> tuple[tuple[float, ...], tuple[float, ...], bool, int]:
-    """Return the chunks' arrivals and tokens, whether these were divided, and their sum.
+    """Return arrival times, token counts, whether the counts are estimates, and their sum.
 
-    Chunks that arrived at the same moment are joined.
+    If chunks have no token counts, all tokens are divided equally among them. Chunks that arrived
+    at the same moment are joined.
     """
     if trace is None or not trace.rounds:
         return (), (), False, 0
@@ -105,7 +106,7 @@ def _chunks(
 
 
 def without_prompt(failure: str, prompt: str) -> str:
-    """Return the failure on one line, cut before it quotes the prompt, as some engines do."""
+    """Return the failure on one line, cut off where it begins to quote the prompt."""
     line, words = " ".join(failure.split()), " ".join(prompt.split())
     size = min(_QUOTED, len(words))
     parts = {words[at : at + size] for at in range(len(words) - size + 1)} if size else set[str]()

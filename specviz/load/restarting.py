@@ -1,4 +1,4 @@
-"""Fresh starts of an engine with the user's command.
+"""Restart an engine with the user's command.
 
 The command must return once the old engine has ended; it starts the new one in the background. It
 is run without a shell. Its output is discarded, except the last line on standard error if it fails.
@@ -34,7 +34,7 @@ def key_of(lane: LoadLane) -> KeyName:
 
 
 class EngineStarter(StoppableWork):
-    """Runs the command and waits until the engine answers again."""
+    """Runs the restart command and waits until the engine answers again."""
 
     def __init__(self, *, allow_remote: bool, within: float = READY_WITHIN) -> None:
         super().__init__()
@@ -47,20 +47,20 @@ class EngineStarter(StoppableWork):
             _end(process)
 
     def restart(self, command: str, lane: LoadLane, gamma: int | None) -> ServerInfo:
-        """Start the lane's engine afresh and return it as it answers then."""
+        """Restart the lane's engine; return its description after the restart."""
         before = self._counters(lane)
         self._run(words_of(command, gamma))
         info = self.wait_for(lane)
         after = self._counters(lane)
         if before and after and (before.generated or 0) > 0 and not went_back(before, after):
             raise ServerError(
-                f"{info.address} was not restarted by the command: its counters did not fall.",
-                remedy="The command must return after the old engine has ended.",
+                f"{info.address} was not restarted by the command: its counters did not decrease.",
+                remedy="The command must not return before the old engine has ended.",
             )
         return info
 
     def wait_for(self, lane: LoadLane) -> ServerInfo:
-        """Return the lane's engine once it answers; raises ServerError if it does not in time."""
+        """Wait until the lane's engine answers; return it, or raise ServerError if time is up."""
         until = time.monotonic() + self._within
         while True:
             self._check_stop()
@@ -103,7 +103,7 @@ class EngineStarter(StoppableWork):
             if code:
                 raise ServerError(
                     f"The restart command failed with exit code {code}{_last_line(errors)}.",
-                    remedy="Run it by hand to see all of its output.",
+                    remedy="Run the command by hand to see all of its output.",
                 )
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
@@ -115,7 +115,7 @@ class EngineStarter(StoppableWork):
         self._check_stop()
         raise ServerError(
             f"The restart command did not return within {self._within:g} s.",
-            remedy="Let it start the engine in the background.",
+            remedy="Let the command start the engine in the background.",
         )
 
 
@@ -126,7 +126,7 @@ def words_of(command: str, gamma: int | None) -> list[str]:
     except ValueError as error:
         raise ConfigError(
             f"The restart command cannot be split into words: {str(error).lower()}.",
-            remedy="Quote it as in a shell.",
+            remedy="Quote the command as in a shell.",
         ) from None
     if not words:
         raise ConfigError("The restart command is empty.", remedy="Give a program to run.")

@@ -34,19 +34,19 @@ def sweep_to_json(sweep: LoadSweep) -> str:
 
 
 def is_sweep(record: object) -> bool:
-    """Return whether parsed JSON is a file of a sweep, of whatever version."""
+    """Return whether parsed JSON is a stored sweep of any version."""
     return isinstance(record, dict) and record.get("kind") == KIND  # pyright: ignore
 
 
 def sweep_from_json(text: str, source: str) -> LoadSweep:
-    """Parse the file of a sweep; raises TraceError that names ``source``."""
+    """Return the sweep in a file's text; raises TraceError, which names ``source``."""
     record: Any = parsed(text, source)
     if not is_sweep(record):
         refuse(f"{source} is not a load sweep.", "Choose a file that load --out wrote.")
     if record.get("schema") != SCHEMA:
         refuse(
-            f"{source} has version {str(record.get('schema'))[:20]} of the format.",
-            "Open it with a newer specviz.",
+            f"{source} has version {str(record.get('schema'))[:20]} of the sweep format.",
+            "Open the file with a newer specviz.",
         )
     try:
         return fit_to_type(record.get("sweep"), LoadSweep)

@@ -1,10 +1,10 @@
 """Measure a running engine's acceptance by position, under several conditions.
 
-Each prompt is asked alone, then asked again, so that the second answer may use the engine's prefix
-cache. Then several prompts are asked at once. Last, if the plan has a temperature above 0, each
-prompt is asked alone with sampling. Acceptance is computed from the growth of the engine's
-counters, so no other client may use the engine meanwhile. If the growth does not agree with the
-answers, the measurement fails.
+Each prompt is sent alone, then sent again, so that the second answer may use the engine's prefix
+cache. Then several prompts are sent at once. Last, if the plan has a temperature above 0, each
+prompt is sent alone with sampling. Acceptance is computed from the increase of the engine's
+counters, so no other client may use the engine during the measurement. If the counters do not agree
+with the answers, the measurement fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EVERY = 0.05
 
 
 class MeasuringPlan(Value):
-    """The requests to an engine. The temperature in ``settings`` is for the condition "sampled"."""
+    """The requests of a measurement; ``settings.temperature`` applies to condition "sampled"."""
 
     prompts: tuple[str, ...]
     settings: ServerSettings
@@ -53,7 +53,7 @@ class MeasuringPlan(Value):
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are asked at once: few enough for at least two groups."""
+        """Return how many prompts are sent at once, so that there are at least two groups."""
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
@@ -66,7 +66,7 @@ class MeasuringPlan(Value):
         return len(self.prompts) * len(self.conditions)
 
     def words(self, address: str) -> str:
-        """Return what will be sent, and to which address."""
+        """Describe the requests that will be sent, and name the address."""
         return (
             f"{self.requests} requests ({len(self.prompts)} prompts, "
             f"{len(self.conditions)} times each), for at most {self.settings.max_new_tokens} "
@@ -75,10 +75,10 @@ class MeasuringPlan(Value):
 
 
 def default_prompts(count: int, *, chat: bool) -> tuple[str, ...]:
-    """Return shipped prompts, spread over their kinds.
+    """Return ``count`` shipped prompts, evenly spaced in the list of all shipped prompts.
 
-    A text to continue is preceded by other texts of its kind: an engine's prefix cache holds whole
-    blocks of tokens, and a single text is shorter than two blocks.
+    Without ``chat``, each prompt begins with other texts of its kind. An engine's prefix cache
+    stores whole blocks of tokens, and a single text is shorter than two blocks.
     """
     texts = _texts(chat=chat)
     return tuple(texts[index * len(texts) // count] for index in range(count))
@@ -98,10 +98,10 @@ def _joined(presets: Sequence[Preset]) -> Iterator[str]:
 
 
 def measuring_plan(config: RunConfig, count: int) -> MeasuringPlan:
-    """Return the plan for shipped prompts.
+    """Return the plan for ``count`` shipped prompts.
 
     Raises:
-        ConfigError: There are not ``count`` shipped prompts, or ``count`` is too small.
+        ConfigError: There are fewer than ``count`` shipped prompts, or ``count`` is too small.
     """
     most = len(_texts(chat=config.chat))
     if not LEAST_PROMPTS <= count <= most:
@@ -117,7 +117,7 @@ def measuring_plan(config: RunConfig, count: int) -> MeasuringPlan:
 
 
 class AcceptanceMeter(StoppableWork):
-    """A measurement of one engine; any thread may stop it. ``done``: requests so far."""
+    """A measurement of one engine, which any thread may stop. ``done``: finished requests."""
 
     def __init__(self, info: ServerInfo, plan: MeasuringPlan, *, allow_remote: bool) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class AcceptanceMeter(StoppableWork):
         self.done = 0
 
     def measure(self) -> EngineMeasurement:
-        """Ask all prompts and return what the counters show.
+        """Send all prompts; return the answers and counts of each condition.
 
         Raises:
             ServerError: the engine fails, or its counters do not agree with its answers.
@@ -169,7 +169,7 @@ class AcceptanceMeter(StoppableWork):
         return unit
 
     def _units(self, numbers: Sequence[int], settings: ServerSettings) -> list[Unit]:
-        """Ask some prompts at once, and read how much the counters have grown.
+        """Send some prompts at once, and return the answers with the increase of the counters.
 
         Return one unit per answer if the answers report rounds that agree with the counters, else
         one unit for all answers.
@@ -205,8 +205,8 @@ class AcceptanceMeter(StoppableWork):
     def _text(self, number: int, trace: ServerTrace) -> EngineText:
         if not (tokens := trace.reported_tokens):
             raise ServerError(
-                f"{self._info.address} reports no number of tokens for its answers.",
-                remedy="Compare an engine that reports them, such as vLLM or llama.cpp.",
+                f"{self._info.address} does not report how many tokens its answers have.",
+                remedy="Compare an engine that reports this, such as vLLM or llama.cpp.",
             )
         ids = trace.token_ids
         return EngineText(
@@ -219,14 +219,14 @@ class AcceptanceMeter(StoppableWork):
         )
 
     def _growth(self, tokens: int) -> Counts:
-        """Wait until the counters include ``tokens`` more tokens; return their growth."""
+        """Wait until the counters include ``tokens`` more tokens; return the counters' increase."""
         assert self._before is not None
         before, end = self._before, time.monotonic() + _COUNTED_WITHIN
         while True:
             self._check_stop()
             after = self._read()
             if went_back(before, after):
-                raise self._disagree("has counters that fell: it was restarted")
+                raise self._disagree("has counters that decreased, so it was restarted")
             grown = _grown(before.generated, after.generated)
             if grown >= tokens:
                 break
@@ -235,7 +235,7 @@ class AcceptanceMeter(StoppableWork):
             time.sleep(_EVERY)
         if grown > tokens:
             raise self._disagree(
-                f"counted {grown:,} tokens, but sent {tokens:,}: it serves other requests, too"
+                f"counted {grown:,} tokens, but sent {tokens:,}: it also serves other requests"
             )
         self._before = after
         return self._counts(before, after)
@@ -251,8 +251,8 @@ class AcceptanceMeter(StoppableWork):
         )
         if not counts.drafts:
             raise ServerError(
-                f"{self._info.address} drafted nothing for an answer.",
-                remedy="Start the engine with the head, or ask for more tokens.",
+                f"{self._info.address} drafted no candidates for an answer.",
+                remedy="Start the engine with its drafting head, or request more tokens.",
             )
         if counts.accepted != _grown(before.accepted, after.accepted):
             raise self._disagree("counts different numbers of candidates by position and in total")
@@ -264,8 +264,8 @@ class AcceptanceMeter(StoppableWork):
             reported = [getattr(each.totals, what) for each in traces]
             if None not in reported and sum(reported) != grown:
                 raise self._disagree(
-                    f"counted {grown:,} {what} candidates where its answers have "
-                    f"{sum(reported):,}: it serves other requests, too"
+                    f"counted {grown:,} {what} candidates, but its answers report "
+                    f"{sum(reported):,}: it also serves other requests"
                 )
 
     def _read(self) -> Counters:
@@ -274,18 +274,18 @@ class AcceptanceMeter(StoppableWork):
         if self.done and None in counted:  # some counters appear with the first answer
             raise ServerError(
                 f"{self._info.title} at {self._info.address} does not count candidates.",
-                remedy="Compare an engine that counts them, such as vLLM or llama.cpp.",
+                remedy="Compare an engine that counts candidates, such as vLLM or llama.cpp.",
             )
         if found.accepted and not found.accepted_at:
             raise ServerError(
                 f"{self._info.title} at {self._info.address} does not count accepted candidates by "
                 "position.",
-                remedy="Compare an engine that does, such as vLLM or llama.cpp.",
+                remedy="Compare an engine that counts by position, such as vLLM or llama.cpp.",
             )
         return found
 
     def _gamma(self, counts: Sequence[Counts]) -> int:
-        """Return the most candidates per round that the engine or its counters report."""
+        """Return γ: the largest number of candidates per round, as reported or counted."""
         drafted = max(-(-each.drafted // each.drafts) for each in counts)
         gamma = max(drafted, self._info.gamma or 0, *(len(each.accepted_at) for each in counts))
         if gamma > MAX_GAMMA:
@@ -298,7 +298,7 @@ class AcceptanceMeter(StoppableWork):
     def _disagree(self, what: str) -> ServerError:
         return ServerError(
             f"{self._info.address} {what}.",
-            remedy="Compare an engine that nobody else uses meanwhile.",
+            remedy="Compare an engine that no other client uses during the measurement.",
         )
 
 
@@ -323,7 +323,7 @@ def _agree(rounds: Counts, counters: Counts) -> bool:
 
 
 def _groups(numbers: Sequence[int], size: int) -> list[list[int]]:
-    """Divide the numbers into groups of at least ``size``."""
+    """Return the numbers in groups of at least ``size``."""
     count = len(numbers) // size
     return [list(numbers[begin::count]) for begin in range(count)]
 

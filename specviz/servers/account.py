@@ -91,10 +91,10 @@ class Account:
     def check_same(self, what: str, before: Sequence[object], now: Sequence[object]) -> None:
         """Raise if ``now`` does not begin with ``before``, which the engine sent earlier."""
         if now[: len(before)] != before:
-            raise self._wrong(f"changes {what} that it sent before")
+            raise self._wrong(f"changes {what} that it sent earlier")
 
     def checked(self, totals: ServerTotals) -> ServerTotals:
-        """Check the totals of an answer as reported, use them as the counts, and return them."""
+        """Check the totals that an answer reports, store them as the counts, and return them."""
         self.update(
             rounds=totals.rounds, drafted=totals.drafted, accepted=totals.accepted,
             tokens=totals.tokens,

@@ -58,7 +58,7 @@ def key_for(name: KeyName, address: str) -> str | None:
 
 
 def withheld_key(name: KeyName, address: str) -> str:
-    """Return why the key is not sent to this address, or "" if it is sent or not set."""
+    """Return why the key is not sent to this address; "" if it is sent, or if no key is set."""
     if _key(name) is None or key_for(name, address) is not None:
         return ""
     where = _parts(address).netloc
@@ -125,7 +125,7 @@ def _parts(address: str) -> SplitResult:
         text = f"http://{text}"
     parts = _split(text)
     if parts.username is not None or parts.password is not None:
-        raise _contains_secret("a name or password before its @")
+        raise _contains_secret("a name or password before the @")
     if parts.query or parts.fragment:
         raise _contains_secret("a query or fragment, which often contains a key")
     if not _usable(text, parts):
@@ -154,7 +154,7 @@ def _usable(text: str, parts: SplitResult) -> bool:
 
 
 def _climbs(path: str) -> bool:
-    """Return whether the path has dot segments, which could lead outside the key's path."""
+    """Return whether the path has dot segments, which could leave the path a key is bound to."""
     plain = unquote(unquote(path)).replace("\\", "/")
     return any(each in (".", "..") for each in plain.split("/"))
 

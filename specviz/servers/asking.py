@@ -47,8 +47,8 @@ def ask(
     """Send the prompt to the engine and return the answer in progress.
 
     Args:
-        cache_salt: If given, the request shares no prefix cache with requests of another salt, on
-            engines that allow this.
+        cache_salt: If given, the request shares no prefix cache with requests that have another
+            salt. Some engines ignore it.
         speculate: If False, request decoding without speculation. Raises ServerError if the engine
             may speculate and cannot turn speculation off.
     """

@@ -20,7 +20,7 @@ Ask = Callable[[], Answer]
 
 
 def blocks_against(ask_speculative: Ask, ask_alone: Ask, *, blocks: int) -> Iterator[ServerBlock]:
-    """Yield blocks of four timed answers (A B B A); closing the iterator stops the current one."""
+    """Yield blocks of four timed answers (A B B A). On close, stop the answer in progress."""
     _timed(ask_alone)
     _timed(ask_speculative)
     for _ in range(blocks):
@@ -30,9 +30,9 @@ def blocks_against(ask_speculative: Ask, ask_alone: Ask, *, blocks: int) -> Iter
 
 
 def speedup_of(blocks: Sequence[ServerBlock]) -> Ratio | None:
-    """Return the speedup from one log-ratio per block, or None without a block.
+    """Return the speedup, from one log-ratio per block; None if there are no blocks.
 
-    The interval covers the timing only.
+    The interval covers only timing noise.
     """
     logs: dict[PromptRepeat, float] = {
         (0, place): _log_ratio(block) for place, block in enumerate(blocks)
@@ -42,9 +42,9 @@ def speedup_of(blocks: Sequence[ServerBlock]) -> Ratio | None:
 
 
 def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
-    """Return the speedup over all blocks, or None without a block.
+    """Return the speedup over all blocks, or None if there are no blocks.
 
-    The interval covers the prompts if there are several, else the timing.
+    The interval covers the variation over prompts or, with one prompt, timing noise.
     """
     timed = [each.baseline for each in traces if each.baseline]
     if len(timed) == 1:
@@ -58,7 +58,7 @@ def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def timed_answer(trace: ServerTrace) -> TimedAnswer:
-    """Return the number of tokens after the first chunk, and the seconds their decoding took."""
+    """Return the number of tokens after the first chunk, and the seconds to decode them."""
     rounds = trace.rounds
     tokens = sum(each.num_tokens for each in rounds[1:])
     if rounds and not all(each.num_tokens for each in rounds):

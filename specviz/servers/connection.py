@@ -116,8 +116,7 @@ class Connection:
     def parsed_event(self, text: str) -> Any:
         """Decode an event without removing the key.
 
-        The key is removed later from whole rounds, together with their token ids, because the key
-        may be split over several events.
+        The key may be split over several events, so it is removed later, from whole rounds.
         """
         return self._decoded(text, KeyRemover(None))
 
@@ -211,7 +210,7 @@ class Connection:
         return "asks for a key", f"Set {name} to the key, and {name}_FOR={self.address}."
 
     def _first_part(self, response: httpx2.Response) -> str:
-        """Read the beginning of an error's body."""
+        """Return the beginning of an error response's body."""
         body = b""
         for piece in response.iter_raw():
             body += piece

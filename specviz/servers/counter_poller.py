@@ -55,7 +55,7 @@ class CounterHistory(Value):
 
 
 class CounterPoller:
-    """A reader of counters, in a thread that ends some seconds after the last ``look``.
+    """Reads counters in a thread, which ends some seconds after the last call of ``look``.
 
     Safe to use from any thread.
     """
@@ -156,7 +156,7 @@ def history_of(found: Sequence[Counters]) -> CounterHistory:
 
 
 def _over(samples: Sequence[Counters], seconds: float) -> Rates | None:
-    """Return the rates over the last ``seconds``, or since the first sample if it is later."""
+    """Return the rates over the last ``seconds``, or over all samples if they cover less time."""
     if len(samples) < 2:
         return None
     last = samples[-1]

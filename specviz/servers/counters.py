@@ -168,7 +168,7 @@ def _sums(
 
 
 def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str], float]:
-    """Return a counter's values by position and labels; ``_total`` may be missing in its name."""
+    """Return a counter's values by position and labels; the name may lack the ending ``_total``."""
     named = [each for each in samples if each.name == name + _TOTAL]
     named = named or [each for each in samples if each.name == name]
     return {(position_of(each), repr(sorted(each.labels.items()))): each.value for each in named}
@@ -187,13 +187,13 @@ def _consistent(found: Counters) -> Counters:
         return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))
     ceiling = [found.drafts if found.drafts is not None else _LARGEST, *found.accepted_at]
     if any(value > before for value, before in zip(found.accepted_at, ceiling, strict=False)):
-        notices.append("Ignored counters by position: one exceeds that of the previous position.")
+        notices.append("Ignored counters by position: a position exceeds its predecessor.")
         return replace(found, accepted_at=(), notices=tuple(notices))
     return found
 
 
 def _grown(before: float | None, after: float | None) -> float | None:
-    """Return the growth of a counter; a counter without an earlier value started at 0."""
+    """Return the increase of a counter; without an earlier value, it started at 0."""
     return None if after is None else after - (before or 0.0)
 
 

@@ -2,8 +2,8 @@
 
 Scoring needs the target's text and, for each token, a log-probability from each model. Engines
 return them over HTTP, so a draft can be scored even if the target's server does not run it.
-Engines do not report step times. So speedups need given step costs; without them, there are only
-tokens per round.
+Engines do not report step times, so the caller must give step costs to get speedups. Without step
+costs, only tokens per round are computed.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class EndpointMaker(StoppableWork):
 def _refuse_runs(spec: PairSpec) -> Never:
     raise ConfigError(
         f"{spec.label} is a server, but runs need locally loaded models.",
-        remedy="Watch a server's own runs with `python -m specviz attach`.",
+        remedy="Use `python -m specviz attach` to measure a server.",
     )
 
 
@@ -248,7 +248,7 @@ def _scores(rows: Sequence[ListedScore], *, own: bool) -> TextScores:
 
 
 def _doubt(rows: Sequence[ListedScore]) -> str:
-    """Return why the text seems not to follow the target's distribution, or "" if it does."""
+    """Return why the text seems not to follow the target's distribution; "" without evidence."""
     found = sum(each.likely for each in rows)
     expected = sum(each.mass for each in rows)
     impossible = sum(each.target_prob == 0.0 for each in rows)
@@ -260,8 +260,8 @@ def _doubt(rows: Sequence[ListedScore]) -> str:
             f"{impossible} of {len(rows)} tokens are impossible with these sampling settings."
         )
     return (
-        f"The server's text does not follow its target's distribution: of its {len(rows)} "
-        f"tokens, {found} are among the target's likeliest, where {expected:.0f} are expected. The "
-        "server's speculation is wrong at this temperature, so acceptance along this text is not "
-        "reliable."
+        f"The server's text does not follow its target's distribution: {found} of its "
+        f"{len(rows)} tokens are among the target's likeliest tokens; {expected:.0f} were "
+        "expected. The server's speculation is wrong at this temperature, so acceptance along this "
+        "text is not reliable."
     )

@@ -13,7 +13,7 @@ from specviz.servers.pieces import Listed, Prompt, Reading, Request
 
 
 class Adapter(Protocol):
-    """The functions of an adapter's module."""
+    """The functions that the module of each adapter provides."""
 
     def recognised(self, connection: Connection, listed: Listed) -> ServerInfo | None: ...
 
@@ -24,9 +24,9 @@ class Adapter(Protocol):
 class Engine:
     """An engine's adapter and readers.
 
-    ``known_from`` is the version that the adapter was tested with or, if it was never tested, what
-    it was written from. ``uncached`` returns the fields of a request that let it share no prefix
-    cache with requests of another salt; None if the engine has no such fields.
+    ``known_from`` is the version that the adapter was tested with or, if it was never tested, the
+    source it was written from. ``uncached`` takes a salt and returns request fields; requests with
+    different salts share no prefix cache. It is None if the engine has no such fields.
     """
 
     name: EngineName

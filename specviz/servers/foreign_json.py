@@ -64,10 +64,10 @@ class KeyRemover:
                 return value
 
     def from_rounds(self, rounds: Sequence[ServerRound], *, over: bool) -> tuple[ServerRound, ...]:
-        """Remove the key from the texts of the rounds, also where several rounds have parts of it.
+        """Return the rounds without the key, even if the key is split over several rounds.
 
-        While the answer still grows, the last rounds are held back if they may contain the
-        beginning of the key.
+        Unless the answer is ``over``, leave out the last rounds that may contain the beginning of
+        the key.
         """
         if not self._long or not rounds:
             return tuple(rounds)
@@ -96,7 +96,7 @@ class KeyRemover:
         )
 
     def from_cut(self, text: str) -> str:
-        """Remove from the end of a truncated text what may be the beginning of the key."""
+        """Return a truncated text without an ending that may be the beginning of the key."""
         if self.key is None:
             return text
         return text[: _unfinished(text, self.key, self._spans(text))]
@@ -193,7 +193,7 @@ def _spelled(key: str) -> re.Pattern[str]:
 
 
 def _character(each: str) -> str:
-    """Return a pattern for one character; JSON may put a backslash before some characters."""
+    """Return a pattern for one character, plain or escaped."""
     plain = rf"\\*{re.escape(each)}" if each in _QUOTED else re.escape(each)
     return f"(?:{plain}|{_escapes(each)})"
 
@@ -217,7 +217,7 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Return where the end of the text may be the beginning of the key; else the text's length."""
+    """Return the index at which an unfinished key may begin, or the length of the text."""
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))

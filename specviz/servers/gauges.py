@@ -1,7 +1,8 @@
 """The state that an engine reports at /metrics: KV cache, queue, preemptions, prefix cache.
 
-The samples of several replicas are summed; of the KV cache, the fullest counts. Unreported values
-are None. llama.cpp counts cached prompt tokens apart from those that it reads.
+The samples of several replicas are summed, except the use of the KV cache: there, the largest value
+counts. Unreported values are None. llama.cpp counts cached prompt tokens separately from the prompt
+tokens that it processes.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class GaugeReader:
         self._connection.stop()
 
     def read(self, at: float) -> EngineGauges:
-        """Read the page; raises ServerError if it cannot be read."""
+        """Return the gauges; raises ServerError if the page cannot be read."""
         page = self._connection.get_text("/metrics")
         return gauges_of(samples_of(page or ""), self._engine, at=at)
 

@@ -25,12 +25,12 @@ from specviz.servers.foreign_json import inside, logprob, whole, wholes
 from specviz.servers.pieces import Event, Listed, Outcome, Piece, Prompt, Request
 
 NO_TOTALS = ServerTotals()
-_BAD_LOGPROBS = "Ignored log-probabilities that are not numbers of at most 0."
+_BAD_LOGPROBS = "Ignored log-probabilities that are above 0 or not numbers."
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def recognised(connection: Connection, listed: Listed) -> ServerInfo:
-    """Accept any server."""
+    """Return the server's description; this adapter accepts any server."""
     return ServerInfo(
         address=connection.address,
         engine="openai",
@@ -64,7 +64,7 @@ def messages(prompt: Prompt) -> list[dict[str, str]]:
     if not isinstance(prompt, str):
         raise ServerError(
             "A chat needs text, but the prompt is a list of token ids.",
-            remedy="Give text, or ask for a completion.",
+            remedy="Give the prompt as text, or request a completion.",
         )
     return [{"role": "user", "content": prompt}]
 

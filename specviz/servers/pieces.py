@@ -46,7 +46,7 @@ class Reading(Protocol):
         ...
 
     def close(self) -> Sequence[ServerRound]:
-        """Return the rounds that were held back; call this after the last event."""
+        """Return the remaining rounds; call this after the last event."""
         ...
 
     def outcome(self) -> Outcome: ...
@@ -102,7 +102,7 @@ class Piece(Value):
     def as_step(self, index: int, *, speculates: bool) -> ServerRound:
         """Return the chunk as one step: all tokens but the last are accepted candidates.
 
-        A first chunk with a single token is the pass over the prompt, a step without drafts.
+        If the first chunk has a single token, it comes from the prefill, a step without drafts.
         """
         drafts = speculates and 0 < self.num_tokens <= MAX_DRAFTED + 1
         if not drafts or (index == 0 and self.num_tokens == 1):

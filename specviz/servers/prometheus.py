@@ -49,7 +49,7 @@ def position_of(sample: Sample) -> int | None:
 
 
 def num_positions(samples: Sequence[Sample], name: str) -> int | None:
-    """Return the number of positions: one more than the largest; None without any."""
+    """Return the number of positions (the largest plus 1); None if no sample has a position."""
     positions = (position_of(each) for each in samples if each.name == name)
     return max((each + 1 for each in positions if each is not None), default=None)
 

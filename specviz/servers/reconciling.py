@@ -57,8 +57,8 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
     """Return the steps in each chunk, or None if the steps do not match the chunks.
 
-    If several alignments exist, return the one whose first token is a step without drafts, and
-    whose other steps without drafts are as late as possible.
+    If several alignments exist, prefer those whose first token comes from a step without drafts. Of
+    these, return the one whose other steps without drafts are as late as possible.
     """
     if not all(sizes):
         return None
@@ -102,7 +102,7 @@ class _Search:
         return None
 
     def _next(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
-        """Return the possible next states; the preferred state is last, so it is tried first."""
+        """Return the possible next states. The search tries the last one first."""
         if token >= self._total:
             return []
         options = [*self._without_drafts(token, step), *self._with_drafts(token, step)]

@@ -102,7 +102,7 @@ class GenerateReading:
         return (piece.as_step(len(self.pieces) - 1, speculates=self._speculates),)
 
     def _join(self, text: str) -> None:
-        """Append text that came without new tokens to the last chunk."""
+        """Append ``text``, which came without new tokens, to the last chunk."""
         if text and self.pieces:
             last = self.pieces[-1]
             self.pieces[-1] = replace(last, text=last.text + text)
@@ -125,8 +125,8 @@ class GenerateReading:
     def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
         """Return the text that an event adds.
 
-        Events of older versions have no ids. There, only a comparison with the earlier text shows
-        whether an event repeats the whole text so far.
+        Events of older versions have no ids. For them, only a comparison with the earlier text
+        shows whether an event repeats the whole text so far.
         """
         if so_far and text.startswith(self.text):
             return text[len(self.text) :]
@@ -181,7 +181,7 @@ def _any_of(meta: dict[str, Any], names: Sequence[str]) -> int | None:
 def _finish(reason: Any) -> Finish | None:
     """Return the ``Finish`` for a reason of SGLang.
 
-    If SGLang stopped at a matched text, this is a stop string; otherwise it is EOS.
+    A stop with a matched text was caused by a stop string; any other stop was caused by EOS.
     """
     kind = inside(reason, "type")
     if not isinstance(kind, str):

@@ -182,7 +182,7 @@ class VllmModel(_ServedModel):
 
 
 class SglangModel(_ServedModel):
-    """A model that SGLang serves; written from SGLang's documentation, never run here."""
+    """A model that SGLang serves. The class follows SGLang's documentation; it is untested."""
 
     def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None

@@ -76,7 +76,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StepReading:
-    """A ``Reading`` that takes each chunk for a step; the final report confirms or splits them."""
+    """A ``Reading`` that treats chunks as steps; the final report confirms or splits them."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -149,7 +149,7 @@ def _outcome(
 
 
 def _steps(report: dict[str, Any]) -> list[Step] | None:
-    """Return the reported steps (none for an answer without drafts), or None if not reported."""
+    """Return the reported steps, which may be none; return None if there is no such report."""
     accepted = wholes(report.get("per_step_accepted"))
     drafted = wholes(report.get("per_step_drafted"))
     if len(accepted) != len(drafted) or len(accepted) != whole(report.get("num_spec_steps")):

@@ -2,8 +2,8 @@
 
 A line counts the tokens since the previous line. It has accepted and drafted tokens as whole
 numbers, tokens per round with two decimals, and the share accepted at each position with three.
-It does not have the number of rounds that drafted, which is computed from these values. The number
-of tokens accepted at each position is that number times the share, rounded. Lines with impossible
+The number of rounds that drafted is not logged; it is computed from these values. Multiplied by the
+share at a position and rounded, it gives the number of tokens accepted there. Lines with impossible
 values are skipped.
 """
 
@@ -77,8 +77,9 @@ def _counted(match: re.Match[str]) -> Counters:
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
     """Return the number of rounds that drafted, n, from the mean length, 1 + accepted / n.
 
-    The length has only two decimals, so several numbers may fit. Of these, the number nearest to
-    ``drafted / positions`` is returned: n if every round drafts a candidate at every position.
+    The length has only two decimals, so several values of n may fit. The value nearest to
+    ``drafted / positions`` is returned, because this quotient is n if all rounds draft a candidate
+    at every position.
     """
     full = max(1, math.ceil(drafted / positions))
     if accepted == 0 or not length > 1.005:  # "not … >" also covers nan

@@ -174,7 +174,10 @@ def test_terminal_shows_a_table_per_context(result: dict[str, Any]) -> None:
     text = render_gpu_bench(Painter(colour=False, width=80), result)
     assert text.count("not measured") == len(result["asked"])
     for context in CONTEXTS:
-        assert f"  none/10M, {context} tokens; memory bandwidth, measured by a plain sum: " in text
+        assert (
+            f"  none/10M, {context} tokens; memory bandwidth, measured by summing an array: "
+            in text
+        )
         assert f"{value(result, 'record_cost', context):.3f}" in text
     assert "first visit" not in text
 

@@ -102,7 +102,7 @@ def test_reports_a_failed_first_visit(
         (("--gpu", "--device", "cpu", "--gammas", "0"), "--gammas is '0'."),
         (("--gpu", "--repeats", "0"), "repeats is 0."),
         (("--plot", "runs.svg"), "--plot needs --accounting."),
-        (("--accounting", "--gpu"), "--accounting does not go with --gpu or --quick."),
+        (("--accounting", "--gpu"), "--accounting cannot be combined with --gpu or --quick."),
         (("--accounting", "--gammas", "3"), "--gammas needs --gpu."),
     ],
 )
@@ -143,6 +143,6 @@ def test_tables_show_the_goals_first_and_the_first_visit_last() -> None:
     assert rows["free_gamma"][1:] == ["–", "8"]
     met = {row[0]: row[-1] for row in map(str.split, lines[1 : 1 + len(GOALS)])}
     assert (met["share_plain"], met["record_cost"], met["accounting"]) == ("yes", "no", "measured")
-    assert "  1B/8B, 256 tokens; memory bandwidth, measured by a plain sum: 4.2 TB/s" in lines
+    assert "  1B/8B, 256 tokens; memory bandwidth, measured by summing an array: 4.2 TB/s" in lines
     assert lines[-4:-2] == ["  first_round_seconds  12.500", "  first_visit_seconds  31.250"]
     assert lines[-1] == "  device cuda · dtype bfloat16"

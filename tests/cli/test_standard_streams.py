@@ -97,7 +97,7 @@ def test_a_full_standard_output_is_one_line(saved: Path, name: str) -> None:
     complaints = [line for line in done.stderr.splitlines() if "library says" not in line]
     assert complaints == [
         "error: Standard output cannot be written: No space left on device. "
-        "Send it to a place with free space."
+        "Redirect standard output to a disk with free space."
     ]
     assert done.returncode == 2
 

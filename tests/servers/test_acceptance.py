@@ -190,11 +190,11 @@ def test_two_engines_are_compared(models: Models) -> None:
 @pytest.mark.parametrize(
     ("faults", "error"),
     [
-        ({"strangers": 3}, "serves other requests, too"),
+        ({"strangers": 3}, "also serves other requests"),
         ({"strangers": -3}, "counted 29 of the 32 tokens"),
-        ({"restarts": True}, "counters that fell"),
+        ({"restarts": True}, "counters that decreased"),
         ({"elsewhere": 1}, "different numbers of candidates by position and in total"),
-        ({"other_drafts": 3}, r"counted \d+ drafted candidates where its answers have \d+"),
+        ({"other_drafts": 3}, r"counted \d+ drafted candidates, but its answers report \d+"),
         ({"positions": False}, "does not count accepted candidates by position"),
         ({"fails": True}, "answers 500: out of blocks"),
     ],
@@ -243,7 +243,7 @@ def test_the_command_exits_with_1_only_for_certain_losses(
     shown = " ".join(capsys.readouterr().out.split())
     assert "accepts less under some conditions" in shown
     assert "lower when several requests run at once" in shown
-    assert "8 of 8 texts follow target" in shown
+    assert "in 8 of 8 texts, every token is that of target" in shown
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def _add_readings(
 
 
 def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
-    """Return the positions in the round, accepted / tested at each, and how many were tested."""
+    """Return the positions in a round and, for each, accepted / tested and the number tested."""
     deepest = max((entry.num_tested for entry in rounds), default=0)
     tested = [sum(entry.num_tested > position for entry in rounds) for position in range(deepest)]
     accepted = [

@@ -109,7 +109,7 @@ def _plan_text(make_plan: Callable[[], Plan]) -> str:
     return (
         f"{count} runs of {length_text(plan)}: {len(plan.lanes)} lanes × {prompts}{repeats}. Lanes "
         "take turns, and the target alone is timed on the same tokens before and after each run. "
-        f"{expected_time(plan)}Loaded first if needed: {pairs}."
+        f"{expected_time(plan)}Pairs to load first, if needed: {pairs}."
     )
 
 
@@ -195,7 +195,7 @@ def _show_end(job: ComparisonJob) -> None:
     if job.error is not None:
         show_error(job.error)
     if 0 < done < planned:
-        kept = " These are kept. Start it again for the other runs." if not job.unkept else ""
+        kept = " These are kept. To make the others, start again." if not job.unkept else ""
         st.info(f"The comparison ended after {done} of {planned} runs.{kept}")
     elif done < planned and job.error is None:
         st.info("The comparison ended before its first run.")

@@ -1,4 +1,4 @@
-"""How long a comparison will take, as far as earlier runs show."""
+"""Estimate from earlier runs how long a comparison will take."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Comparisons that the library keeps: choose one to show its results again.
 
-The link ``/compare?compare_tab=Kept&kept=KEY`` opens one.
+The link ``/compare?compare_tab=Kept&kept=KEY`` opens one of them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def show_kept(*, busy: bool) -> None:
 
 
 def _is_comparison(row: ComparisonRow) -> bool:
-    """Return whether it has runs and was made to compare lanes.
+    """Return whether the row has runs and belongs on this page.
 
-    Experiments on the quality of lossy rules are on another page; their runs have own seeds.
+    Experiments on the quality of lossy rules belong on another page. Each of their runs has its own
+    seed.
     """
     try:
         return row.num_runs > 0 and not plan_from_json(row.plan_json).own_seeds
@@ -60,7 +61,7 @@ def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
         st.session_state["compare_kept"] = linked
     key = st.selectbox(
         "Comparisons, newest first", list(rows), index=None, key="compare_kept",
-        format_func=lambda each: _row_title(rows[each]), placeholder="Choose one to open it",
+        format_func=lambda each: _row_title(rows[each]), placeholder="Choose a comparison",
     )  # fmt: skip
     if key is None:
         if linked is not None and linked not in rows:

@@ -314,7 +314,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _pair_words(options: Sequence[PairSpec], pair: PairSpec) -> str:
-    """Return a short description of a pair; with full paths if another option has the same one."""
+    """Return a short description of a pair; with full paths if another pair has the same one."""
     words = spec_words(pair)
     return words if [spec_words(each) for each in options].count(words) == 1 else pair.label
 

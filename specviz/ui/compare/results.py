@@ -158,7 +158,7 @@ def _show_race(found: Findings, name: str) -> int | None:
     st.markdown("#### Race")
     st.caption(
         "Each lane shows the run whose rate is nearest to the lane's median on this prompt. The "
-        "interval in a lane is for the timing of that run; the verdict above is for all runs. All "
+        "interval in a lane covers the timing of that run; the verdict above covers all runs. All "
         "lanes replay on one clock at their measured times."
     )
     item = found.raced[0]

@@ -237,7 +237,7 @@ def plan_of(
     check_compared(lanes)
     planned = tuple(replace(each, config=replace(each.config, **common)) for each in lanes)
     if len(set(planned)) < len(planned):
-        raise ConfigError("Two lanes are identical.", remedy="Change or remove one of them.")
+        raise ConfigError("Two lanes are identical.", remedy="Change or remove one of these lanes.")
     return Plan(lanes=planned, items=tuple(items), repeats=repeats)
 
 

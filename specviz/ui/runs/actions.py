@@ -79,7 +79,7 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
             "pages/compare.py", label=f"See {len(beside)} runs side by side", query_params=link
         )
     elif beside and not lanes:
-        st.caption("One run of another engine. Add a second run to see both side by side.")
+        st.caption("One run of another engine is chosen. Add a second run to compare them.")
     if words := st.session_state.get(_LEFT_OUT) if beside else "":
         st.caption(as_text(words), width="content")
 

@@ -184,8 +184,8 @@ def _turn(by: int) -> None:
 class _Chosen:
     """The chosen runs of a table.
 
-    ``rows`` identifies the drawn rows. ``first`` are the indices of the rows that are chosen when
-    these rows are first drawn.
+    ``rows`` identifies the rows that the table shows. ``first`` has the indices of the rows that
+    are chosen when the table is first drawn.
     """
 
     query: Query | None = None
@@ -367,7 +367,7 @@ def _columns() -> dict[str, Any]:
         "Tags": column.ListColumn(width=95),
         "Prompt": column.TextColumn(help="The beginning of the prompt", width=240),
         "Tokens": column.NumberColumn(width=65),
-        "Pair": column.TextColumn(help="For other engines, the model", width=95),
+        "Pair": column.TextColumn(help="The pair; for other engines, the model", width=95),
         "Engine": column.TextColumn(width=95),
         "Simulated size": column.TextColumn(
             help="The model sizes whose step cost the run simulated. Empty for older runs, which "

@@ -37,10 +37,10 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def show_introduction() -> None:
-    """Show what to enter, while no address is given."""
+    """Explain what to enter if no address is given yet."""
     st.info(
         "Give the address of a serving engine that is running: "
         f"{', '.join(each for name, each in ENGINES.items() if name != 'openai')} or any "
         "OpenAI-compatible server. Before you press Ask, the page sends only requests that "
-        "identify the engine. To an address from a link it sends nothing before you allow it."
+        "identify the engine. It sends nothing to an address from a link until you allow it."
     )

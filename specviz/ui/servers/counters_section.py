@@ -49,7 +49,7 @@ def show_counters(info: ServerInfo, *, granted: bool) -> None:
         return
     st.caption(
         "The engine counts the requests of all clients. While Follow is on, the page reads the "
-        f"counters once a second. A point is the mean over up to "
+        f"counters once a second. A point is the mean over at most "
         f"the last {AVERAGE_SECONDS:.0f} seconds."
     )
     if st.toggle("Follow", key="server_follow", bind="query-params"):
@@ -95,7 +95,7 @@ def show_file() -> None:
             if file.size > _MOST_BYTES:
                 raise ServerError(
                     f"The file is larger than {_MOST_BYTES // 10**6} MB.",
-                    remedy="Keep only its last part.",
+                    remedy="Upload only the last part of the file.",
                 )
             text = file.getvalue().decode("utf-8", errors="replace")
             found = counters_of_log(text) or (counters_of_dump(text),)
@@ -107,7 +107,7 @@ def show_file() -> None:
 
 def _show_saved(seen: CounterHistory, found: tuple[Counters, ...], text: str) -> None:
     lines = len(found) - 1
-    what = f"A log with {lines} lines of figures" if lines else "A /metrics output"
+    what = f"A log with {lines} lines of counters" if lines else "A /metrics output"
     st.caption(f"{what}.")
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     recent = "over the log" if lines else "in this file"

@@ -1,4 +1,4 @@
-"""Estimate, from log-probabilities, what a draft that the server does not run would gain."""
+"""Estimate from log-probabilities the gain of a draft that the server does not run."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Place(Value):
 def choose_place(
     label: str, key: str, key_name: KeyName, *, what: str, hint: str = "", model: str | None = None
 ) -> Place | None:
-    """Draw the box of an address and identify the server there; None if the box is empty.
+    """Draw an address box; return the server at the address, or None if the box is empty.
 
     Args:
         key: Widget key of the box.
@@ -64,9 +64,10 @@ def place_at(
     model: str | None = None,
     own: bool = True,
 ) -> Place:
-    """Identify the server at an address, after the confirmation for another machine.
+    """Return the server at an address, identified only after the confirmations it needs.
 
-    ``own``: whether the user typed or confirmed the address; one from a link waits for that.
+    ``own``: whether the user typed or confirmed the address. An address from a link must be
+    confirmed first.
     """
     try:
         address = checked_address(typed, allow_remote=True)
@@ -82,7 +83,7 @@ def place_at(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model whose name is ``name``, as it is or as the box shows it; None if none."""
+    """Return the model with this name, given as it is or as the box shows it; else None."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 

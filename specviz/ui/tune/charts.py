@@ -1,4 +1,4 @@
-"""Charts of Tune: the speedup per cell, over γ and per candidate, the waterfall, the ledger.
+"""Charts of Tune: speedups by cell, γ and candidate; the waterfall of a run; the ledger of runs.
 
 Expected values are computed exactly from scored texts and measured step costs; measured values are
 drawn over them as points.

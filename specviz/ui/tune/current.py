@@ -110,7 +110,8 @@ def follow(
 
     Args:
         seconds: Time between two drawings.
-        part: Names what else the page shows of the job. The page reruns when the name changes.
+        part: Returns a name for the other parts of the page that show the job. If the name
+            changes, the page reruns.
     """
 
     def phase() -> str:

@@ -1,1 +1,1 @@
-"""The tab "Under load" of Servers: a load sweep's controls, its wall view and its results."""
+"""The tab "Under load" of Servers: controls of a load sweep, its live view and its results."""

@@ -43,7 +43,7 @@ class LoadPoint(Value):
 
 
 class LoadSeries(Value):
-    """A lane of a sweep, its points in order of their levels."""
+    """A lane of a sweep, with its points in order of their levels."""
 
     name: str
     colour: str
@@ -54,7 +54,8 @@ class LoadSeries(Value):
 class BreakEvenSpan(Value):
     """The load at which a lane is as fast as the target alone, with its interval.
 
-    An end that is None lies beyond the measured levels; without ``has_interval``, there is none.
+    If ``low`` or ``high`` is None, the interval ends beyond the measured levels. If
+    ``has_interval`` is False, there is no interval.
     """
 
     name: str
@@ -66,7 +67,7 @@ class BreakEvenSpan(Value):
 
 
 def throughput_chart(lanes: Sequence[LoadSeries]) -> go.Figure:
-    """Draw the total throughput against the time per output token, a point per level."""
+    """Draw the total throughput over the time per output token, with one point per level."""
     made = figure(x_title="time per output token, ms", y_title="output tokens/s", height=400)
     for lane in lanes:
         points = [each for each in lane.points if each.x is not None]
@@ -155,7 +156,7 @@ def _add_break_even(
 
 
 def _highest(ends: Sequence[End]) -> float:
-    """Return the end of an axis: a wide interval of few blocks must not hide the values."""
+    """Return the upper end of an axis. Wide intervals may exceed it, so values stay legible."""
     values = max((each.value for each in ends), default=1.0)
     bars = max((each.high for each in ends if each.high is not None), default=values)
     return 1.08 * min(max(values, bars), 1.5 * values) or 1.0

@@ -1,7 +1,7 @@
 """The controls of a load sweep: levels, windows, prompts and further addresses.
 
 The engine, its baseline and the sampling settings are those of the page's sidebar. The link
-contains all settings except further addresses and own prompts.
+contains all settings except further addresses and the user's prompts.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _SOURCES = (PRESETS, CHAT_PROMPTS, TYPED, FILE)
 _MOST_ADDRESSES = 4  # besides the sidebar's
 _NUMBER, _LEVELS = 148, 520  # pixels: a number box, the box of levels
 _MODE_HELP = (
-    "In a closed loop, each user sends the next prompt when the answer has ended. In an open loop, "
-    "requests are sent on a schedule, and latencies are counted from the scheduled time."
+    "In a closed loop, each user sends a prompt when the previous answer has ended. In an open "
+    "loop, requests are sent on a schedule, and latencies are counted from the scheduled time."
 )
 _BUDGET_HELP = (
-    "For the whole sweep. A pilot of A B B A blocks decides how many blocks the interval needs; "
-    "the budget limits them."
+    "The time limit of the whole sweep. A pilot of A B B A blocks shows how many blocks a narrow "
+    "interval needs; the budget limits their number."
 )
 
 
 class LoadChoices(Value):
-    """What the controls ask for, or the error that prevents it."""
+    """The sweep that the controls describe, or the error that prevents it."""
 
     order: LoadOrder | None = None
     error: SpecvizError | None = None
 
 
 def choose_load(choices: Choices) -> LoadChoices:
-    """Draw the controls; return the order, which is None without an identified server."""
+    """Draw the controls; return their sweep, which is None without an identified server."""
     with st.container(key="load_controls", gap="small"):
         mode, levels = _choose_levels()
         settings = _choose_windows(choices, mode, levels)
@@ -82,7 +82,7 @@ def choose_load(choices: Choices) -> LoadChoices:
 
 
 def show_plan(order: LoadOrder) -> None:
-    """Show the lanes that will run, and the most that will be sent to which addresses."""
+    """Show the lanes and addresses of the sweep, and the most requests that it will send."""
     lanes = lanes_of(order)
     st.caption(as_text(f"{lanes_text(lanes)} {sent_text(order)}"))
     if all(each.kind != "alone" for each in lanes):
@@ -93,12 +93,12 @@ def show_plan(order: LoadOrder) -> None:
     if any(is_local(each.info.address) for each in lanes):
         st.warning(
             f"The engine and this program share the {os.cpu_count() or 1:d} cores of this machine. "
-            "The client's work slows the engine, most with many users."
+            "The client's work slows the engine, especially with many users."
         )
 
 
 def lanes_text(lanes: Sequence[LoadLane]) -> str:
-    """Return the lanes of a sweep in a sentence."""
+    """Return a sentence that lists the lanes of a sweep."""
     named = "; ".join(f"{each.label} at {each.info.address}{_how(each)}" for each in lanes)
     return f"{counted(len(lanes), 'lane')}: {named}."
 
@@ -108,7 +108,7 @@ def _how(lane: LoadLane) -> str:
 
 
 def sent_text(order: LoadOrder) -> str:
-    """Return the most that a sweep sends, to which addresses, and how long it takes."""
+    """Return a sentence on a sweep's maximum of requests, its addresses and its time limit."""
     return f"Sends {words_of_most(order)}, within {time_text(order.settings.budget)}."
 
 
@@ -137,7 +137,7 @@ def _choose_windows(choices: Choices, mode: LoadMode, levels: tuple[float, ...])
         )
         ramp = st.number_input(
             "Ramp, seconds", 0, 60, 2, key="load_ramp", bind=_LINKED, width=_NUMBER,
-            help="Load before and after the window, which no figure counts.",
+            help="Load before and after the window, which no figure includes.",
         )  # fmt: skip
         budget = st.number_input(
             "Budget, minutes", 1, 24 * 60, 15, key="load_budget", bind=_LINKED,
@@ -145,7 +145,7 @@ def _choose_windows(choices: Choices, mode: LoadMode, levels: tuple[float, ...])
         )  # fmt: skip
         requests = st.number_input(
             "Most requests", 100, MOST_REQUESTS, 10_000, 100, key="load_requests", bind=_LINKED,
-            width=_NUMBER, help="Of the whole sweep, which ends when they are sent.",
+            width=_NUMBER, help="The sweep ends when it has sent this many requests.",
         )  # fmt: skip
     asked = choices.settings
     return LoadSettings(
@@ -172,12 +172,13 @@ def _choose_prompts(
 
 
 def _choose_addresses() -> tuple[Place, ...]:
-    """Draw the box of further addresses, and identify the servers there."""
+    """Draw the box of further addresses; return the servers at these addresses."""
     with st.expander("More addresses", key="load_more"):
         typed = st.text_area(
             "Servers with another γ, one address per line", key="load_addresses",
             persist_state="session", height=96, placeholder="http://127.0.0.1:8001",
-            help="The same model with another number of candidates per round. Each is a lane.",
+            help="The same model with another number of candidates per round. Each server is "
+            "a lane.",
         )  # fmt: skip
         lines = [line.strip() for line in typed.splitlines() if line.strip()]
         if len(lines) > _MOST_ADDRESSES:
@@ -200,5 +201,5 @@ def _refuse_unconfirmed(places: Sequence[Place]) -> None:
         if each.info is None:
             raise ConfigError(
                 f"The requests to {each.address} are not confirmed.",
-                remedy="Tick its box, or press Connect.",
+                remedy="Tick the box of this address, or press Connect.",
             )

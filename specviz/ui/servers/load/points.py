@@ -1,4 +1,4 @@
-"""What the charts and the table of a load sweep show, from the sweep's figures."""
+"""Compute the data of a load sweep's charts from the sweep's figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ X_TITLES: dict[LoadMode, str] = {"closed": "users at the same time", "open": "re
 
 
 class ShownSweep(Value):
-    """A sweep and what follows from it; ``name`` distinguishes a second one in the same charts."""
+    """A sweep with its figures and sentences. ``name`` marks a second sweep in the same charts."""
 
     sweep: LoadSweep
     figures: LoadFigures
@@ -38,7 +38,7 @@ class ShownSweep(Value):
 
 
 def throughput_series(shown: ShownSweep) -> list[LoadSeries]:
-    """Return throughput against the median time per output token, for every lane."""
+    """Return throughput over the median time per output token, for every lane."""
 
     def rate(each: BlockFigures) -> float:
         return each.tokens_per_second
@@ -141,7 +141,7 @@ def _end_of(speedup: Ratio) -> End:
 
 
 def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
-    """Return tokens per round by level; the value is that of all blocks of a level together."""
+    """Return tokens per round by level; each value is computed over all blocks of the level."""
     ends = _ends(shown, place, lambda each: each.acceptance.tau)
     found: dict[float, End] = {}
     for level, end in ends.items():
@@ -158,7 +158,7 @@ def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
 def _ends(
     shown: ShownSweep, place: int, value: Callable[[BlockFigures], float | None]
 ) -> dict[float, End]:
-    """Return a lane's mean over the A B B A units, by level, with Student's interval."""
+    """Return a lane's mean over the A B B A units at each level, with Student's interval."""
     units: dict[float, dict[PromptRepeat, list[float]]] = {}
     for each in shown.figures.blocks:
         block, found = each.block, value(each)

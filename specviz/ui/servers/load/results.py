@@ -27,14 +27,16 @@ from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 
 _LATENCY_NOTE = (
-    "A point is a level of load; its number is that of the users. Up and to the left is better. "
+    "Each point is a level of load and is labelled with it. Up and to the left is better. "
     "Bars are 95 % intervals over the A B B A units."
 )
 _SPEEDUP_NOTE = (
-    "Above 1, speculation is faster. Bars are 95 % intervals; the shade is that of the break-even."
+    "Above 1, speculation is faster. Bars are 95 % intervals. The shaded area is the interval of "
+    "the break-even load."
 )
 _ACCEPTANCE_NOTE = (
-    "From the engine's counters. A flat line means that acceptance does not explain a loss."
+    "Computed from the engine's counters. If the line is flat, acceptance does not explain a lower "
+    "speedup."
 )
 
 
@@ -42,9 +44,9 @@ def show_results(
     shown: ShownSweep, *, key: str, beside: ShownSweep | None = None,
     foreign: ForeignLoad | None = None, files: bool = True,
 ) -> None:  # fmt: skip
-    """Show a sweep, with another one or the results of another tool in the same charts.
+    """Show a sweep and, in the same charts, another sweep or the results of another tool.
 
-    ``files``: whether to offer downloads; while a sweep grows, they would be made for each block.
+    ``files``: whether to offer downloads. During a sweep, they would be made again for each block.
     """
     _show_words(shown, key)
     sweeps = [shown] if beside is None else [shown, beside]
@@ -62,8 +64,8 @@ def show_results(
     st.caption("Times are percentiles: p50 / p90 / p99.")
     st.dataframe(speed_rows(shown.sweep, shown.figures), key=f"load_speeds_{key}", hide_index=True)
     st.caption(
-        "Requests are those of the windows, failures those of the whole blocks. Tokens are those "
-        "of the whole blocks, as received here and as the engine's counters grew."
+        "Requests are counted in the windows, failures and tokens in the whole blocks. Tokens are "
+        "given as received here and as counted by the engine."
     )
     st.dataframe(count_rows(shown.sweep, shown.figures), key=f"load_counts_{key}", hide_index=True)
     if foreign is not None:

@@ -90,7 +90,7 @@ def _show_wall(job: LoadJob) -> None:
 
 
 def _show_sweeps(own: LoadSweep | None) -> None:
-    """Show a sweep and what is compared with it: a stored one, or that of a file."""
+    """Show a sweep and the sweep compared with it, which is stored or in a file."""
     opened, beside = choose_stored(own)
     file = choose_file()
     foreign = file if isinstance(file, ForeignLoad) else None

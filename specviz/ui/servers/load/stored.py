@@ -37,7 +37,7 @@ def shown_sweep(sweep: LoadSweep) -> ShownSweep:
 
 
 def choose_stored(newest: LoadSweep | None) -> tuple[ShownSweep | None, ShownSweep | None]:
-    """Draw the boxes; return the sweep to show and the one beside it.
+    """Draw the boxes; return the sweep to show, and the sweep to compare it with.
 
     Args:
         newest: The sweep of the page's job, which is shown unless another one is chosen.
@@ -68,7 +68,8 @@ def choose_file() -> LoadSweep | ForeignLoad | None:
         file = st.file_uploader(
             "A sweep of specviz, or a JSON result of AIPerf or GuideLLM", type=["json"],
             key="load_file", max_upload_size=_MOST_MEGABYTES,
-            help="The file is shown next to the sweep. From AIPerf, profile_export_aiperf.json.",
+            help="The file is shown next to the sweep. For AIPerf, choose "
+            "profile_export_aiperf.json.",
         )  # fmt: skip
         if file is None:
             return None
@@ -109,7 +110,7 @@ def _opened(sweep_id: str | None) -> ShownSweep | None:
 
 
 def _listed() -> tuple[StoredSweep, ...]:
-    """Return the stored sweeps, the newest first; they are read again when a file changes."""
+    """Return the stored sweeps, newest first; read them again only if a file has changed."""
     try:
         files = tuple(
             (path.name, path.stat().st_mtime_ns)
@@ -125,7 +126,7 @@ def _listed() -> tuple[StoredSweep, ...]:
 
 
 def _found_in(sweep: LoadSweep) -> tuple[LoadFigures, LoadWords]:
-    """Return the sweep's figures and sentences, from the session if it has not changed since."""
+    """Return the sweep's figures and sentences, cached in the session until the sweep changes."""
     kept: dict[tuple[str, int, bool], tuple[LoadFigures, LoadWords]]
     kept = st.session_state.setdefault(_FIGURES, {})
     key = sweep.id, len(sweep.blocks), sweep.complete

@@ -1,4 +1,4 @@
-"""The wall view of the block in progress: a component from the files under ``assets/load_wall``."""
+"""A large live view of the block in progress: a component from ``assets/load_wall``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show_wall(job: LoadJob, now: LoadNow | None) -> None:
 
 
 def wall_data(now: LoadNow | None, mode: LoadMode) -> dict[str, Any]:
-    """Return what the wall shows; without a block in progress, dashes."""
+    """Return the data of the live view; without a block in progress, the values are dashes."""
     if now is None:
         figures = [_figure(name, label, UNKNOWN) for name, label in _LABELS.items()]
         return {
