@@ -1,4 +1,4 @@
-"""Bias or speed: what a rule gains and loses if it accepts more than the lossless rule."""
+"""Bias or speed: the speed and the bias of rules that accept more than the lossless rule."""
 
 import streamlit as st
 
@@ -49,7 +49,7 @@ SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs", "Qu
 
 
 def show_position(example: Example) -> Settings:
-    """Draw both distributions as bars beside the Pareto plane; return the chosen settings."""
+    """Draw the draft and target bars beside the Pareto plane, and return the chosen settings."""
     with st.sidebar:
         epsilon = slider(
             "Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01,
@@ -92,12 +92,15 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "Over all tokens, “rejected” + “accepted in excess” = distance between the models."
+        note = (
+            "Over all tokens, “rejected” and “accepted in excess” sum to the distance (TV) between "
+            "draft and target."
+        )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
         emitted = {opt.name: opt.emitted, uno.name: uno.emitted}
-        note = "The distributions of the emitted tokens, and the target's distribution. OPT draws "
-        note += "recovered tokens from the residual, UNO from the target."
+        note = "The bars compare the emitted tokens' distribution with the target's distribution. "
+        note += "OPT draws recovered tokens from the residual; UNO draws them from the target."
         show_chart(
             distribution_chart(example.labels, settings.target, emitted),
             note,
@@ -142,7 +145,7 @@ def show_runs() -> None:
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")
     left.markdown(run_sentence(trace))
-    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ distance at the token")
+    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ TV of draft and target")
     with right:
         show_chart(plane, dots_sentence(trace), "measured", "exact", key="bias_run")
 

@@ -21,7 +21,7 @@ _STALE = 3.0  # seconds after a change of page in which the previous page's reru
 
 @dataclass(slots=True)
 class OpenPage:
-    """Script hashes of the page that a connection requested last and of the page before it."""
+    """The script hashes of the last two pages that a connection requested."""
 
     requested: str = ""
     left: str = ""

@@ -103,7 +103,7 @@ def calibrating_worker() -> Worker | None:
 
 
 def _release(tab: Tab) -> None:
-    """Release a closed tab through its own worker: ``the_worker()`` could start a new one here."""
+    """Release a closed tab with the tab's worker: ``the_worker()`` could start a new worker."""
     tab.tabs.leave(tab.id)
     tab.worker.release(tab.id)
 
@@ -126,5 +126,5 @@ def this_tab() -> Tab:
 
 
 def resume_tab(tab_id: str) -> None:
-    """Continue a tab that was reloaded. Call before the first ``this_tab``."""
+    """Make the reloaded tab ``tab_id`` the current tab. Call before the first ``this_tab``."""
     st.session_state[_TAB] = tab_id
