@@ -61,7 +61,7 @@ def show_position(example: Example) -> Settings:
         )  # fmt: skip
         threshold = slider(
             "Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01,
-            hint="Accept exactly the tokens with at least this probability under the target.",
+            hint="Accept a token if its probability under the target is at least this value.",
         )  # fmt: skip
         paused = st.toggle("Pause the simulation", key="bias_pause", bind="query-params")
     left, right = st.columns([6, 7], gap="medium")
@@ -139,8 +139,8 @@ def show_runs() -> None:
     runs = biased_runs(session_history())
     if not runs:
         st.info(
-            "No run of this session used the over-acceptance rule. Choose it on Watch, under More "
-            "settings, and start a run; its tokens then appear here as dots."
+            "No run of this session used the over-acceptance rule. Choose this rule on Watch under "
+            "More settings, and start a run. The run's tokens then appear here as dots."
         )
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")

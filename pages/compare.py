@@ -62,7 +62,7 @@ with head:
     else:
         show_heading(
             "Compare lanes",
-            "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
+            "Two to four lanes run the same prompt in turn. A lane is a pair with its settings.",
         )
 if kept.open:
     about.caption("A saved comparison has its own settings. The settings below do not apply.")

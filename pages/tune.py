@@ -76,7 +76,7 @@ try:
         (
             every,
             partial(show_surface, given=given),
-            "a map of every γ and temperature",
+            "a map of the speedup for every γ and temperature",
         ),
         (drafts, show_candidates, "the ranked candidates"),
         (text, show_text, "the text with each token's acceptance probability"),

@@ -44,7 +44,9 @@ _MOST_CLIENTS = 1000
 _UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # characters that must be escaped in a link
 _QUERY_SAFE = "%/:?@!$&'()*+,;=-._~"
 _WILDCARDS = ("", "0.0.0.0", "::")
-_MISSING = "Open the link that was printed where specviz was started, or paste the token from it."
+_MISSING = (
+    "Open the link that was printed where specviz was started, or paste the token of that link."
+)
 _WRONG = "This token is wrong. Paste the token that was printed where specviz was started."
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -335,7 +337,7 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookies(scope: Scope) -> Iterator[str]:
-    """Yield the values of all access cookies: a request may have cookies of several paths."""
+    """Yield the values of all access cookies: a request may contain cookies for several paths."""
     for header in Headers(scope=scope).getlist("cookie"):
         for each in header.split(";"):
             name, _, value = each.strip().partition("=")

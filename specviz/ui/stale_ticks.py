@@ -30,7 +30,7 @@ class OpenPage:
     def is_stale(self, rerun: ClientState, now: float) -> bool:
         """Return whether a timer of the previous page requested this rerun.
 
-        A rerun that no timer requested is never stale; it updates the open page.
+        A rerun that no timer requested is never stale. Such a rerun updates the open page.
         """
         page = rerun.page_script_hash
         if rerun.is_auto_rerun:

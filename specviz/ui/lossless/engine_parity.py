@@ -34,8 +34,8 @@ def show_engine_parity(spec: PairSpec, config: RunConfig) -> None:
         )
         place = choose_place(
             "Engine", "parity_engine", SERVER_KEY, what="Prompts go",
-            hint="vLLM or llama.cpp with this target and head. Nobody else may use it during the "
-            "comparison.",
+            hint="A server of vLLM or llama.cpp with this target and head. Nobody else may use the "
+            "server during the comparison.",
         )  # fmt: skip
         if place is not None and place.error is not None:
             show_error(place.error)
@@ -75,7 +75,7 @@ def _show_report(report: ParityReport) -> None:
     show_chart(
         positions_chart(curves),
         f"Acceptance at each position, given that the candidates before it were accepted. "
-        f"The engine ({as_text(report.title)}) and our loop (the reference) ran along the same "
+        f"The engine ({as_text(report.title)}) and specviz's loop (the reference) used the same "
         f"{report.num_prompts} texts at temperature 0.",
         "measured", key="parity_positions", alt="Acceptance by position: engine and reference",
     )  # fmt: skip

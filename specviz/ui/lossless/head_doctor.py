@@ -1,4 +1,4 @@
-"""The head doctor on the Lossless page: does specviz run a head the way it was trained?"""
+"""The head doctor on Lossless: does specviz run a head in the way the head was trained?"""
 
 from __future__ import annotations
 

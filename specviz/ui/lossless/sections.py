@@ -135,12 +135,12 @@ def show_test() -> None:
             },
             "E_n is the capital of a bettor who starts with 1 and bets on n tokens in turn. If "
             "every token follows the target's distribution, the capital does not grow on average. "
-            "The audit has many bettors. Each bets on a set of tokens, for example the tokens that "
-            "are likelier to the target than to the draft, or the target's likeliest tokens. Some "
-            "bet only on tokens after an acceptance, after a rejection, or on bonus tokens. If the "
-            "output is correct, the mean capital of all bettors, from which the p-value is "
-            "computed, reaches 100 in at most one audit in a hundred (Ville 1939), whenever the "
-            "audit stops.",
+            "The audit has many bettors. Each bettor bets on a set of tokens, for example tokens "
+            "that are likelier to the target than to the draft, or the target's likeliest tokens. "
+            "Some bettors bet only on tokens after an acceptance, on tokens after a rejection, or "
+            "on bonus tokens. The p-value is computed from the mean capital of all bettors. If the "
+            "output is correct, this mean reaches 100 in at most one audit in a hundred (Ville "
+            "1939), whenever the audit stops.",
         )
 
 

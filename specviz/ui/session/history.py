@@ -110,7 +110,7 @@ class History:
         self.own[run_id] = speedup
 
     def fork(self, run: Run, other: Trace) -> None:
-        """Begin a run that is a fork of another run."""
+        """Begin a run that is a fork of ``other``."""
         self.forked[run.id] = other
         self.begin(run)
 

@@ -1,4 +1,4 @@
-"""Remove from a link the numbers that no control could have written, such as ``inf``.
+"""Remove invalid numbers, such as ``inf``, from a link. No control writes such numbers.
 
 Streamlit puts a link's value into its widget before the page's code runs, and an infinite number
 in place of an integer ends the page with a traceback. So the shell checks the link first.

@@ -83,7 +83,7 @@ class MachineModels:
             self.search()
 
     def search(self) -> None:
-        """Start a search. The models of the previous search remain until it ends."""
+        """Start a search. The models of the previous search remain until the new search ends."""
         if not self._searching:
             self._searched = self._searching = True
             self._start(self._search)

@@ -98,7 +98,7 @@ def _started() -> list[Worker]:
 
 
 def calibrating_worker() -> Worker | None:
-    """Return the worker while it measures step costs on request, else None. Starts no worker."""
+    """Return the worker while it measures step costs on request, else None. Start no worker."""
     return next((each for each in _started() if each.status().calibrating), None)
 
 
@@ -116,8 +116,8 @@ def _the_tab(tab_id: str) -> Tab:
 def this_tab() -> Tab:
     """Return the current tab, and notify the worker that it is open.
 
-    A tab's runs are stopped some seconds after it closes. A broken connection counts as closing,
-    but the tab is usually back in time.
+    The worker stops a tab's runs some seconds after the tab closes. A broken connection counts as
+    closing, but the tab usually reconnects before its runs are stopped.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
     tab.tabs.stay(tab.id)

@@ -96,7 +96,7 @@ def show_empty() -> None:
 
 
 def follow_training(job: TrainingJob) -> None:
-    """Draw the training, and redraw it while it runs."""
+    """Draw the progress and the curves of a training, and redraw them while the training runs."""
 
     def look() -> bool:
         this_tab()
@@ -130,7 +130,7 @@ def _show_progress(job: TrainingJob) -> None:
         )
         st.button("Pause", key="train_pause", on_click=stop, args=(job,))
         st.button(
-            "Stop and keep the best", key="train_finish", on_click=job.finish,
+            "Stop and keep the best draft", key="train_finish", on_click=job.finish,
             disabled=not job.can_finish,
         )  # fmt: skip
     if job.pauses:

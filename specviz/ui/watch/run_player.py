@@ -266,8 +266,8 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
     if outlook is None or tau is None or trace.step_costs is not None:
         return
     yield (
-        f"Expected from {outlook.num_texts} other texts ({outlook.kind}): α "
-        f"{PROBABILITY.bare(outlook.alpha)}, {TOKENS.bare(tau)} tokens per round."
+        f"Expected, from {outlook.num_texts} other texts ({outlook.kind}): α "
+        f"{PROBABILITY.bare(outlook.alpha)} and {TOKENS.bare(tau)} tokens per round."
     )
 
 

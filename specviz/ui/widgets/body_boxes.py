@@ -71,7 +71,7 @@ def show_body_boxes(
 
 
 def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
-    """Return a slider's bodies: ``NO_BODY``, then those that fit into memory and the chosen one.
+    """Return a slider's bodies: ``NO_BODY``, the bodies that fit into memory, and ``chosen``.
 
     Bodies are sorted by size. The chosen body is included even if it does not fit.
     """

@@ -166,7 +166,7 @@ def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
         size = COUNT.shown(facts.parameters), facts.quantization
         st.caption(as_text(_joined(*size, *_fit_words(pair.draft), pair.draft.model.origin)))
     elif not fits:
-        st.caption("No smaller model here has the target's tokenizer.")
+        st.caption("No smaller model on this machine has the target's tokenizer.")
 
 
 def _target_words(model: LocalModel) -> str:

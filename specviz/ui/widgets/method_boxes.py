@@ -88,8 +88,8 @@ class MethodBoxes(Value):
         count = int(typed)
         replacement = count > 1 and st.toggle(
             "Allow equal first tokens", **self._first("replacement", True),
-            help="Draws the first tokens of the sequences with replacement. If this is off, the "
-            "first tokens all differ.",
+            help="Draws the first tokens of the sequences with replacement. If this is off, all "
+            "first tokens differ.",
         )  # fmt: skip
         typed_tree = st.text_input(
             "Tree", max_chars=60, placeholder="none, or 3x2x1x1", **self._first("branching", ""),

@@ -67,8 +67,8 @@ def show_formula(latex: str, symbols: Mapping[str, str], source: str = "") -> No
 def show_reference() -> None:
     """Draw a reference to the code of the algorithm."""
     st.caption(
-        "The whole algorithm, without caches and timing, fits on one screen: "
-        "`specviz/engine/reference.py`. It emits the same tokens as the engine."
+        "`specviz/engine/reference.py` is the whole algorithm on one screen, without caches and "
+        "timing. It emits the same tokens as the engine."
     )
 
 

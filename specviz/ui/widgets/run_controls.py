@@ -226,7 +226,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
 
 
 def apply_settings(prompt: str, config: RunConfig) -> None:
-    """Set the controls to a run's settings, before they are drawn. Starts no run."""
+    """Set the controls to a run's settings before they are drawn. Start no run."""
     assert not unsupported_settings(config)
     _PROMPT.put(prompt)
     st.session_state["more"] = True  # controls set while the expander is closed would not update

@@ -1,7 +1,8 @@
 """Symbols in sentences: the first use of a symbol has a card with its name and its meaning.
 
-The card opens on hover and on focus, so also with the keyboard and on touch; ``assets/shell.css``
-draws it. Such a sentence is Markdown with HTML, so text from outside must be escaped.
+The card opens on hover and on focus, so it also works with the keyboard and on touch screens;
+``assets/shell.css`` draws it. A sentence with cards is Markdown with HTML, so foreign text must be
+escaped.
 """
 
 from __future__ import annotations
