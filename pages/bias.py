@@ -1,4 +1,4 @@
-"""Bias or speed: what a rule gains and loses if it accepts more than the lossless rule."""
+"""Bias or speed: the speed and the bias of rules that accept more than the lossless rule."""
 
 import streamlit as st
 
@@ -49,7 +49,7 @@ SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs", "Qu
 
 
 def show_position(example: Example) -> Settings:
-    """Draw both distributions as bars beside the Pareto plane; return the chosen settings."""
+    """Draw the draft and target bars beside the Pareto plane, and return the chosen settings."""
     with st.sidebar:
         epsilon = slider(
             "Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01,
@@ -61,7 +61,7 @@ def show_position(example: Example) -> Settings:
         )  # fmt: skip
         threshold = slider(
             "Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01,
-            hint="Accept exactly the tokens with at least this probability under the target.",
+            hint="Accept a token if its probability under the target is at least this value.",
         )  # fmt: skip
         paused = st.toggle("Pause the simulation", key="bias_pause", bind="query-params")
     left, right = st.columns([6, 7], gap="medium")
@@ -92,12 +92,15 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "Over all tokens, “rejected” + “accepted in excess” = distance between the models."
+        note = (
+            "Over all tokens, “rejected” and “accepted in excess” sum to the distance (TV) between "
+            "draft and target."
+        )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
         emitted = {opt.name: opt.emitted, uno.name: uno.emitted}
-        note = "The distributions of the emitted tokens, and the target's distribution. OPT draws "
-        note += "recovered tokens from the residual, UNO from the target."
+        note = "The bars compare the emitted tokens' distribution with the target's distribution. "
+        note += "OPT draws recovered tokens from the residual; UNO draws them from the target."
         show_chart(
             distribution_chart(example.labels, settings.target, emitted),
             note,
@@ -136,13 +139,13 @@ def show_runs() -> None:
     runs = biased_runs(session_history())
     if not runs:
         st.info(
-            "No run of this session used the over-acceptance rule. Choose it on Watch, under More "
-            "settings, and start a run; its tokens then appear here as dots."
+            "No run of this session used the over-acceptance rule. Choose this rule on Watch under "
+            "More settings, and start a run. The run's tokens then appear here as dots."
         )
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")
     left.markdown(run_sentence(trace))
-    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ distance at the token")
+    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ TV of draft and target")
     with right:
         show_chart(plane, dots_sentence(trace), "measured", "exact", key="bias_run")
 

@@ -1,4 +1,4 @@
-"""Claims about speculative decoding: is each true, and at which setting does this change?"""
+"""Claims: quoted sentences about speculative decoding, and whether they are true."""
 
 import streamlit as st
 
@@ -26,15 +26,16 @@ def start(run: RunName, card: str) -> None:
 
 show_heading(
     "Claims, checked",
-    "Sentences about speculative decoding from a guide, an overview, a README, a manual and a "
-    "paper. Each is quoted and checked, with the setting at which it stops or starts to hold.",
+    "This page quotes sentences about speculative decoding from a guide, an overview, a README, a "
+    "manual and a paper. It checks each sentence and shows the setting at which the sentence "
+    "becomes true or false.",
 )
 claims = all_claims()
 spec = active_spec(worker.status())
 forget_other_pairs(spec)
 st.caption(
-    f"Tests run on the pair of this session ({as_text(spec.title)}), which is loaded first if "
-    "needed."
+    f"Tests run on the pair of this session ({as_text(spec.title)}). If necessary, the pair is "
+    "loaded first."
 )
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
@@ -49,7 +50,7 @@ with cards:
     else:
         st.info("No claim has this source and this verdict. Remove one of the two filters.")
     st.caption(
-        "A verdict says whether the sentence is true in all, in some or in none of the cases tried."
+        "A verdict says whether the sentence is true in all, some or none of the tested cases."
     )
     show_letters()
 

@@ -1,4 +1,4 @@
-"""Compare: lanes that take turns on the same prompts, and kept runs side by side."""
+"""Compare: pairs and settings compared on the same prompts, and saved runs side by side."""
 
 from dataclasses import replace
 from functools import partial
@@ -58,23 +58,25 @@ single, kinds, kept, beside = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 with head:
     if beside.open:
-        show_heading("Side by side", "Two to four kept runs, replayed at their measured speed.")
+        show_heading("Side by side", "Replay two to four saved runs at their measured speed.")
     else:
         show_heading(
             "Compare lanes",
-            "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
+            "Two to four lanes run the same prompt in turn. A lane is a pair with its settings.",
         )
 if kept.open:
-    about.caption("A kept comparison has its own settings. The settings below do not apply.")
+    about.caption("A saved comparison has its own settings. The settings below do not apply.")
 elif beside.open:
-    about.caption("Kept runs have their own settings. The settings below do not apply.")
+    about.caption("Saved runs have their own settings. The settings below do not apply.")
 else:
     with head:
         show_add(cards, spec, busy=busy)
     with lane_area:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("“By kind” has its own prompts and repeats. The other settings below apply.")
+    about.caption(
+        "Choose prompts and repeats in the tab “By kind”. The other settings below apply."
+    )
 with chat_area:
     chat = choose_chat([has_chat(status, lane.spec) for lane in lanes])
 shared = replace(shared, chat=chat)

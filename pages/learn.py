@@ -1,4 +1,4 @@
-"""Learn: a hands-on lesson, a guessing game, and challenges that the user solves with runs."""
+"""Learn: a lesson in steps, a guessing game, and challenges that the user solves with runs."""
 
 from specviz.errors import SpecvizError
 from specviz.ui.learn.lesson import show_lesson
@@ -12,7 +12,10 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 stage = open_stage()
-show_heading("Learn by doing", "Eight steps on real rounds, a guessing game, eleven challenges.")
+show_heading(
+    "Learn by doing",
+    "Learn with real runs: a lesson of eight steps, a guessing game, and eleven challenges.",
+)
 try:
     stage.begin_requested_run(pressed=take_press("run"))
 except SpecvizError as problem:

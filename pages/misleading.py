@@ -1,4 +1,4 @@
-"""When the speedup formula misleads: clusters, tails, batches, temperature, estimates of α."""
+"""When the formula misleads: cases in which the speedup formula is wrong or incomplete."""
 
 from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell

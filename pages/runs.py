@@ -11,7 +11,9 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 this_tab()
-show_heading("Runs", "The finished and stopped runs on this machine, kept until you delete them.")
+show_heading(
+    "Runs", "All finished and stopped runs on this machine are saved until you delete them."
+)
 show_save_failure()
 try:
     show_library()

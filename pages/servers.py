@@ -63,9 +63,7 @@ with page_head():
     if not loading:
         press_button("Stop", key="server_stop", disabled=run is None or run.finished)
         if info is not None and can_time(info, baseline):
-            press_button(
-                "Time against the target alone", key="server_time", disabled=not timed or timing
-            )
+            press_button("Time the target alone", key="server_time", disabled=not timed or timing)
         press_button("Ask", key="server_ask", type="primary", disabled=info is None or timing)
 
 for place in (server, baseline):

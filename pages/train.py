@@ -33,7 +33,7 @@ with page_head():
     show_heading(
         "Train a draft",
         "The target writes texts, and a draft learns to predict their tokens. Everything is "
-        "kept in a folder, so a training can be paused and continued at any time.",
+        "saved in a folder, so a training can be paused and continued at any time.",
     )
     area = st.container(key="train_buttons", horizontal=True, width="content")
 with st.sidebar:

@@ -40,9 +40,9 @@ take_linked()
 with page_head():
     show_heading(
         "Best γ, draft and method",
-        "The target generates text, and both models score it. From the scores follow each token's "
-        "acceptance probability and the expected speedup for every number γ of candidates per "
-        "round. Other methods are measured in short runs.",
+        "The target generates text, and both models score it. The scores give each token's "
+        "acceptance probability and the expected speedup for each γ (candidates per round). Other "
+        "methods are measured in short runs.",
     )
     press_button("Compute", key="tune_ask", type="primary")
 with st.sidebar:
@@ -76,7 +76,7 @@ try:
         (
             every,
             partial(show_surface, given=given),
-            "a map of every γ and temperature",
+            "a map of the speedup for every γ and temperature",
         ),
         (drafts, show_candidates, "the ranked candidates"),
         (text, show_text, "the text with each token's acceptance probability"),

@@ -27,10 +27,10 @@ by_script = [True]
 
 @st.fragment
 def show_column() -> None:
-    """Draw everything but the controls.
+    """Draw the page except for the controls in the sidebar.
 
     A press of Run redraws only this fragment, because drawing slows the decoder down. Presses are
-    handled before the player is drawn, so that it is drawn only once.
+    handled first, so that the player is drawn only once.
     """
     worker, history, choices = stage.worker, stage.history, stage.choices
     alone = not (by_script and by_script.pop())

@@ -44,7 +44,9 @@ _MOST_CLIENTS = 1000
 _UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # characters that must be escaped in a link
 _QUERY_SAFE = "%/:?@!$&'()*+,;=-._~"
 _WILDCARDS = ("", "0.0.0.0", "::")
-_MISSING = "Open the link that was printed where specviz was started, or paste the token from it."
+_MISSING = (
+    "Open the link that was printed where specviz was started, or paste the token of that link."
+)
 _WRONG = "This token is wrong. Paste the token that was printed where specviz was started."
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -61,7 +63,8 @@ _HEADERS = {
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach the address.
 
-    The only name for which this is true is localhost: other names may resolve to any address.
+    The only host name with the result True is localhost, because any other name may resolve to an
+    address that others can reach.
     """
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
@@ -70,8 +73,8 @@ def is_loopback(host: str) -> bool:
 def reachable_by_others() -> bool:
     """Return whether people other than the owner may reach the dashboard.
 
-    If ``SPECVIZ_TOKEN`` is set, this is true even on a loopback address: an owner who sets the
-    token has a reverse proxy that forwards requests of other people.
+    If ``SPECVIZ_TOKEN`` is set, the result is True even on a loopback address: the owner then uses
+    a reverse proxy that forwards requests of other people.
     """
     access = the_access()
     return access.chosen or access.reached or not is_loopback(_configured_address())
@@ -136,7 +139,7 @@ class Access:
         return hmac.compare_digest(sent.encode(errors="replace"), self.token.encode())
 
     def cookie(self) -> str:
-        """Return a new cookie: the time of issue and its signature, keyed with the token."""
+        """Return a new cookie: the time of issue, signed with the access token."""
         issued = str(int(self.now()))
         return f"{issued}.{self._signature(issued)}"
 
@@ -187,8 +190,8 @@ def require_usable_token() -> None:
 def announce_link() -> None:
     """Print the link with the token if others can reach the configured address.
 
-    Under an ASGI server other than Streamlit's own, Streamlit's options do not contain the address;
-    the gate then prints the link at the first connection that it refuses.
+    If the ASGI server is not Streamlit's own, Streamlit's options do not contain the address. The
+    gate then prints the link when it refuses the first connection.
     """
     ours = str(getattr(config, "_server_mode", "")).startswith("starlette")
     if ours and reachable_by_others():
@@ -255,8 +258,9 @@ class TokenGate:
     def _guards(self, scope: Scope) -> bool:
         """Return whether this connection needs a cookie, and update ``Access.reached``.
 
-        Streamlit's options are not enough, because an ASGI server other than Streamlit's own
-        ignores them. So the local address of the connection is checked, too.
+        Streamlit's options may name another address than the server uses, because an ASGI server
+        other than Streamlit's own ignores the options. So this method also checks the local
+        address of the connection.
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside
@@ -333,7 +337,7 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookies(scope: Scope) -> Iterator[str]:
-    """Yield the values of all access cookies: a request may have cookies of several paths."""
+    """Yield the values of all access cookies: a request may contain cookies for several paths."""
     for header in Headers(scope=scope).getlist("cookie"):
         for each in header.split(";"):
             name, _, value = each.strip().partition("=")

@@ -41,7 +41,7 @@ _ROOT = '<div id="root">'
 async def get_ready(_app: object) -> AsyncIterator[None]:
     """Print the link with the access token and start the worker process in the background.
 
-    The start is early because the worker process needs several seconds to import its libraries.
+    The worker process starts this early because it needs several seconds to import its libraries.
     """
     announce_link()
     Thread(target=the_worker, name="get ready", daemon=True).start()
@@ -124,8 +124,8 @@ def _documents(source: str, page: Page, with_stage: bool) -> tuple[bytes, bytes]
 def _preloads(source: str, page: Page) -> Iterator[str]:
     """Yield preload links for the Streamlit scripts that the page needs, and their imports.
 
-    Without them, the browser requests these scripts only when the first element arrives, and after
-    the scripts of other elements.
+    Without preload links, the browser requests these scripts late: after the page's first element
+    has arrived, and after the scripts of other elements.
     """
     found = [path.name for kind in page.drawn_by for path in _SCRIPTS.glob(f"{kind}.*.js")]
     for name in found:  # grows while it is iterated over

@@ -1,8 +1,8 @@
 """The shell around every page: page config, navigation, styles.
 
-Because their folder is named ``pages``, Streamlit may run a page directly, without ``app.py``. So
-each page first calls ``require_shell()``. Outside the shell, this opens the shell, which runs the
-page again.
+Streamlit may run a page directly, without ``app.py``, because the pages are in a folder named
+``pages``. So each page first calls ``require_shell()``. Outside the shell, this call opens the
+shell, and the shell runs the page again.
 
 ``PAGES`` lists the pages in the order of the navigation. To add a page, add an entry.
 """
@@ -91,7 +91,10 @@ def open_shell() -> None:
 
 
 def _require_gate() -> None:
-    """Stop the script if no gate guards the pages, because Streamlit was started without app.py."""
+    """Stop the script with an error if no gate guards the pages.
+
+    This happens if Streamlit was started without app.py.
+    """
     if not the_access().guarded:
         st.error(
             "Streamlit was started without app.py, so this page would be open to everybody. Start "
@@ -101,7 +104,7 @@ def _require_gate() -> None:
 
 
 def _navigation() -> dict[str, list[StreamlitPage]]:
-    """Return the pages by group."""
+    """Return the pages for the navigation, by the title of their group."""
     first, groups = PAGES[0], dict.fromkeys(each.group for each in PAGES)
     # Streamlit opens the default page only at /; a second entry makes it available by name.
     front = st.Page(first.file, title=first.title, url_path="start", default=True)

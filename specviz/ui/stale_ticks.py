@@ -21,7 +21,7 @@ _STALE = 3.0  # seconds after a change of page in which the previous page's reru
 
 @dataclass(slots=True)
 class OpenPage:
-    """Script hashes of the page that a connection requested last and of the page before it."""
+    """The script hashes of the last two pages that a connection requested."""
 
     requested: str = ""
     left: str = ""
@@ -30,7 +30,7 @@ class OpenPage:
     def is_stale(self, rerun: ClientState, now: float) -> bool:
         """Return whether a timer of the previous page requested this rerun.
 
-        A rerun that no timer requested is never stale; it updates the open page.
+        A rerun that no timer requested is never stale. Such a rerun updates the open page.
         """
         page = rerun.page_script_hash
         if rerun.is_auto_rerun:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(120)
 
 MORE = "([tokens, few]) => document.querySelectorAll(tokens).length > few"
 BOARD = '[data-testid="counters"]'
-RUNS_HEADING = "kept until you delete them"
+RUNS_HEADING = "saved until you delete them"
 
 
 @pytest.fixture

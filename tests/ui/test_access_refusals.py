@@ -52,7 +52,7 @@ def test_a_refused_browser_gets_the_token_form(dashboard: Dashboard) -> None:
     assert answer.headers["cache-control"] == "no-store"
     text = answer.text
     assert "Open the link that was printed where specviz was started, " in text
-    assert "or paste the token from it." in text
+    assert "or paste the token of that link." in text
     assert re.search(r'<input id="token" name="token"[^>]* autocomplete="off"', text)
     assert '<form method="get">' in text
     assert '<input type="hidden" name="run" value="abc">' in text

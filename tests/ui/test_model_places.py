@@ -28,8 +28,8 @@ from tests.ui.paging import opened, page_of, sound
 from tests.ui.test_pair_panel import until, words
 
 MESSAGE = (
-    "Others can reach this dashboard, so it does not open this folder. Give a Hub id, or a folder "
-    "inside one that the server's SPECVIZ_MODELS lists."
+    "Others can reach this dashboard, so it does not open this folder. Give a Hub id, or a path "
+    "inside a folder that the server's SPECVIZ_MODELS lists."
 )
 
 

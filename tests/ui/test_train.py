@@ -148,7 +148,7 @@ def test_a_training_ends_with_curves_a_card_and_links(maker: TrainingMaker) -> N
     assert "5 repeated texts left out" in text
     assert "##### The draft: EAGLE-3 head, from step 600" in text
     assert "##### Expected speedup" in text
-    assert "2 times as much training: about +" in text
+    assert "Training on 2 times as many tokens would add about" in text
     assert ":orange-badge[extrapolated]" in text
     drawn = charts(app)
     assert drawn["train_acceptance"]["data"][0]["x"] == [100, 200, 300, 400, 500, 600]
@@ -198,7 +198,7 @@ def test_pausing_keeps_the_curves_and_says_how_to_go_on(
     sound(app.button(key="train_pause").click().run())
     assert job.wait(30)
     sound(app.run())
-    assert "Paused at step 300. Everything is kept" in page_text(app)
+    assert "Paused at step 300. Everything is saved" in page_text(app)
     assert charts(app)["train_loss"]["data"][0]["x"][-1] == 300
     assert not app.button(key="train_start").disabled
 

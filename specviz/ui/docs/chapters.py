@@ -1,4 +1,4 @@
-"""The chapters under ``assets/docs`` as a page, and the link to a page's own chapter.
+"""Show the chapters under ``assets/docs`` on a page, and link each page to its chapter.
 
 A chapter is a Markdown file that also renders in the repository. This module rewrites its links to
 other chapters and draws its pictures. To add a chapter, add a file and an entry to ``CHAPTERS``.
@@ -31,7 +31,7 @@ _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
 
 
 def chapter_link(named: str = "") -> str:
-    """Return a Markdown link to the chapter ``named``, by default that of the open page.
+    """Return a Markdown link to the chapter ``named``, by default the chapter of the open page.
 
     The link is relative, so that it also works behind a path prefix.
     """
@@ -57,7 +57,7 @@ def show_chapters() -> None:
 
 
 def parts_of(chapter: str) -> Iterator[str | tuple[Path, str]]:
-    """Yield the texts of a chapter, and its pictures with their captions."""
+    """Yield the parts of a chapter in order: texts, and pictures with their captions."""
     text = _LINK.sub(r"](docs?chapter=\1\2)", _source(chapter))
     pieces = _PICTURE.split(text)
     yield pieces[0]

@@ -1,4 +1,4 @@
-"""Eleven challenges in three levels. Checks of the user's runs decide which are solved.
+"""Eleven challenges in three levels. Checks of the user's runs decide whether each is solved.
 
 A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """
@@ -84,9 +84,9 @@ def _tail(attempt: Attempt) -> CheckResult:
 
 
 def _gaps_ms(run: ShownRun) -> tuple[float, float]:
-    """Return mean and 99th percentile of the times between tokens, in ms.
+    """Return the mean and the 99th percentile of the times between tokens, in ms.
 
-    The tokens of a round arrive together, so the time before each token but the first is 0.
+    The tokens of a round arrive together, so only the first token of a round has a time above 0.
     """
     each = [[1000 * entry.times.decode, *[0.0] * (len(entry.emitted) - 1)] for entry in _whole(run)]
     gaps = [gap for entry in each for gap in entry]
@@ -108,10 +108,10 @@ def _same(attempt: Attempt, fits: Fits) -> CheckResult:
 
 
 def _trained(attempt: Attempt) -> CheckResult:
-    """Check whether the user's own draft gives a greater speedup than one shipped with specviz.
+    """Check whether the user's own draft gives a greater speedup than a draft shipped with specviz.
 
-    Two runs are compared only if they have the same target at the same size and the same
-    temperature.
+    Two runs are compared only if they have the same temperature and the same target at the same
+    size.
     """
     runs = [run for run in attempt.runs if _draft_name(run) and _is_timed(run)]
     box = [run for run in runs if _draft_name(run) in _EMBEDDED]

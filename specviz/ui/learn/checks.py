@@ -1,4 +1,7 @@
-"""Types of the checks that decide whether the user's runs solve a task, and the task's texts."""
+"""The types of tasks and their checks, and the texts of tasks.
+
+A check decides whether the user's runs solve a task.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ Fits = Callable[[ShownRun], object]
 class Attempt(Value):
     """The input of a check.
 
-    ``runs``: this tab's decoded runs, newest last; the timing of the newest may be unfinished.
-    ``answer``: the typed or chosen answer. ``draws``: how many tokens each rule has drawn in the
-    step about the residual.
+    ``runs``: this tab's decoded runs, newest last; the newest run's timing may be unfinished.
+    ``answer``: the typed or chosen answer. ``draws``: how many tokens the simulation in the step
+    about the residual has drawn by each of its two rules.
     """
 
     runs: Sequence[ShownRun]
@@ -38,9 +41,10 @@ class Attempt(Value):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check: ``done`` if the task is solved, and which text to show.
+    """The result of a check.
 
-    ``name`` names the text, and ``numbers`` are filled into it.
+    ``done``: whether the task is solved. ``name``: the name of the text to show. ``numbers``: the
+    values for the placeholders of this text.
     """
 
     done: bool
@@ -51,8 +55,8 @@ class CheckResult:
 class Task(Value):
     """A step of the lesson (level 0) or a challenge (level 1 to 3).
 
-    ``asks``: the kind of answer that the check needs besides runs. ``link``: suggested settings,
-    which a button applies.
+    ``asks``: the kind of answer that the check needs besides runs; empty if none. ``link``: the
+    settings that a button of the task applies.
     """
 
     name: str
@@ -77,9 +81,9 @@ def _shown(name: str, value: object) -> str:
 
 
 def text_of(name: str) -> dict[str, Any]:
-    """Return the texts of a step, a challenge or the page.
+    """Return the texts of a step, of a challenge, or of the page Learn.
 
-    The language is the browser's if there is a translation, else English.
+    The texts are in the browser's language if there is a translation, else in English.
     """
     language = (st.context.locale or "en").split("-")[0]
     return _read(name, language if language in _languages() else "en")

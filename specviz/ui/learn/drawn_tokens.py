@@ -1,6 +1,7 @@
-"""One position of a run, and a simulation that draws many tokens at it by two rules.
+"""One position of a run, and a simulation that draws many tokens at this position by two rules.
 
-The correct rule draws recovered tokens from the residual, the broken rule from the target.
+The correct rule draws recovered tokens from the residual. The broken rule draws them from the
+target's distribution.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _VISIBLE = 0.05  # least probability of a bar that can be read
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The likeliest tokens at one position of a run, the drafted one among them.
+    """The likeliest tokens at one position of a run, including the drafted token.
 
     ``draft`` and ``target`` are normalised over these tokens. ``guess`` is the index of the
     drafted token, ``entry`` the index of its round.
@@ -86,7 +87,7 @@ def none_drawn(
 def position_of(trace: Trace) -> Position | None:
     """Return the tested position with the greatest ``broken_bias``; prefer ``is_varied`` positions.
 
-    Return None if the run recorded no probabilities.
+    The result is None if the run recorded no probabilities.
     """
     found = [
         _position(entry.index, each.token_id, each.insight)

@@ -39,9 +39,9 @@ _SEEN = 24  # tokens of the text shown before a round
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about the round ``entry``: is the candidate at ``place`` accepted?
+    """A question about the round ``entry``: is the candidate with the index ``place`` accepted?
 
-    If ``place`` is None, the question is how many candidates are accepted.
+    If ``place`` is None, the question is how many candidates of the round are accepted.
     """
 
     entry: Round
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def truth(self) -> float:
-        """The acceptance probability, or the expected number of accepted candidates."""
+        """The exact answer: a probability, or an expected number of accepted candidates."""
         odds = [each.odds for each in self.entry.candidates]
         return sum(accumulate(odds, mul)) if self.place is None else odds[self.place]
 
@@ -72,7 +72,7 @@ def _divergence(truth: float, guess: float) -> float:
 
 @dataclass(slots=True)
 class Game:
-    """A game on the rounds of one seed's run.
+    """A guessing game about the rounds of one run, which ``seed`` determines.
 
     ``feedback`` is the text about the last answer; ``go_on`` clears it.
     """
@@ -87,11 +87,11 @@ class Game:
 
     @property
     def place(self) -> int:
-        """The index of the question that the page shows, before and after its answer."""
+        """The index of the shown question, which stays the same until ``go_on`` is called."""
         return self.answered - bool(self.feedback)
 
     def go_on(self) -> None:
-        """Leave the answered question for the next one."""
+        """Go on to the next question."""
         self.feedback = ""
 
     def answer(self, question: Question, guess: float) -> None:
@@ -110,8 +110,9 @@ class Game:
 def _chips(question: Question, *, judged: bool) -> str:
     """Return the candidates as coloured Markdown.
 
-    Before the verdicts are shown (``judged``), the candidate in question is blue and the others are
-    grey. Afterwards, accepted candidates are green, the rejected one is orange, the rest grey.
+    If ``judged`` is False, no verdicts are shown: the candidate in question is blue, and the others
+    are grey. If ``judged`` is True, accepted candidates are green, the rejected one is orange, and
+    discarded ones are grey.
     """
     chips: list[str] = []
     for place, each in enumerate(question.entry.candidates):
@@ -123,11 +124,11 @@ def _chips(question: Question, *, judged: bool) -> str:
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
-    """Yield a question per whole round.
+    """Yield a question for each whole round.
 
     Two kinds of question alternate: how many candidates are accepted, and whether a certain
-    candidate is accepted. This is the first tested candidate with an acceptance probability below 1
-    or, without such a candidate, the first one.
+    candidate is accepted. The second kind asks about the first tested candidate with an acceptance
+    probability below 1 or, if there is none, about the first candidate.
     """
     for number, entry in enumerate(each for each in trace.rounds if each.whole):
         tested = [place for place, each in enumerate(entry.candidates) if each.tested]
@@ -149,7 +150,7 @@ def show_guess() -> int:
 
 
 def _game(seed: int) -> Game:
-    """Return the session's game. If the seed has changed, start a new game with its own run."""
+    """Return the session's game. If the seed has changed, start a new game with a new run."""
     game: Game | None = st.session_state.get("game")
     if game is None or game.seed != seed:
         session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)

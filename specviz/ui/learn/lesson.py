@@ -1,4 +1,4 @@
-"""The Learn page: the open task beside the player, and the progress that the browser stores."""
+"""The page Learn: the chosen task beside the player, and the progress that the browser stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 def show_lesson(stage: Stage) -> None:
     """Draw the chosen part of the page: the game, or a step or challenge with the player.
 
-    If the Run button or a changed setting requests a run, start the run before this call.
+    Before this call, start the run that the Run button or a changed setting requests.
     """
     words, done = text_of("page"), _progress()
     parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}
@@ -73,7 +73,7 @@ def _progress() -> set[str]:
 
 
 def _begin_with(key: str, options: list[str]) -> None:
-    """Initialise a widget with the option in the link or, without one, with the first option."""
+    """Initialise a widget with the link's option, or with the first option if the link has none."""
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
         st.session_state[key] = wanted if wanted in options else options[0]

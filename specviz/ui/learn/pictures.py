@@ -1,7 +1,7 @@
 """The pictures of the lesson's steps, drawn by ``assets/lesson_pictures`` from a run's values.
 
-This module computes the values and fills the texts of a picture. A value that is not known yet is
-left out, and the caption says so. The draggable distributions are in ``position_bars``.
+This module computes the values and fills the texts of a picture. If a value is not known yet, the
+picture omits the value and the caption says so. ``position_bars`` draws distributions to drag.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LegendEntry:
 
 
 class Row(Value):
-    """A bar with its name (``label``) and its length in words (``note``)."""
+    """A bar with its name (``label``) and its length as text (``note``)."""
 
     label: str
     note: str
@@ -106,7 +106,7 @@ def picture_of(name: str, run: ShownRun, c: float | None = None) -> Picture | No
 
 
 def name_of(run: ShownRun) -> str:
-    """Return how a caption names the run."""
+    """Return the name that a caption uses for the run."""
     words = text_of("page")
     if run.name is not None:
         return words["library_run"].format(name=run.name)
@@ -143,7 +143,7 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _timing_word(run: ShownRun) -> str:
-    """Return the key of the caption: is the target alone timed, being timed, or not timed?"""
+    """Return the caption's key, by the timing of the target alone: done, going on, or missing."""
     if run.growing:
         return "measuring"
     return "timed" if target_alone_ms(run) else "untimed"
@@ -264,15 +264,15 @@ def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _phases(cost: RoundCost) -> list[Part]:
-    """Return the duration of each phase of a round, in target steps."""
+    """Return the parts of a round's bar, with lengths in target steps."""
     return [Part("draft", cost.drafting), Part("target", cost.verification),
             Part("other", cost.other)]  # fmt: skip
 
 
 def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
-    """Return a run with step costs, and the times of its passes.
+    """Return a run with step costs, and the roofline with the times of its passes.
 
-    This is ``run`` itself or, if ``run`` has no step costs or the formulas do not hold for it, the
+    The returned run is ``run`` if it has step costs and the speedup formulas apply to it, else the
     recorded run.
     """
     config, roofline = run.trace.config, run.figures.roofline
@@ -285,7 +285,7 @@ def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
 
 
 def _measured_later(run: ShownRun, known: ShownRun, caption: str) -> str:
-    """Add a note to a caption while the run's own step costs are still being measured."""
+    """Return the caption, with a note while the run's own step costs are still being measured."""
     waits = known is not run and run.growing
     return f"{caption} {text_of('page')['costs_later']}" if waits else caption
 
@@ -305,7 +305,10 @@ def _steps(tokens: float) -> list[Part]:
 
 
 def _legend(*kinds: str, **named: str) -> list[LegendEntry]:
-    """Return the legend. The page has the words of ``kinds``; ``named`` gives other words."""
+    """Return the legend entries.
+
+    The page's texts name the ``kinds``; ``named`` maps further kinds to their names.
+    """
     words = text_of("page")
     entries = [LegendEntry(kind, words[f"legend_{kind}"]) for kind in kinds]
     return entries + [LegendEntry(kind, word) for kind, word in named.items()]

@@ -34,7 +34,7 @@ _DRAWS = "learn draws"
 
 
 def show_position(run: ShownRun, step: str) -> None:
-    """Draw the bars of the step about rejection or about the residual."""
+    """Draw the bars of the step about rejection or of the step about the residual."""
     position = position_of(run.trace)
     if position is None:
         st.caption(text_of("page")["no_position"])
@@ -58,7 +58,7 @@ def show_position(run: ShownRun, step: str) -> None:
 
 
 def draws() -> int:
-    """Return how many tokens each rule has drawn."""
+    """Return how many tokens the simulation has drawn by each of its two rules."""
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     return found.draws if found else 0
 
@@ -70,7 +70,7 @@ def _is_drawing() -> bool:
 def _sentences(
     position: Position, draft: Sequence[float], target: Sequence[float], words: dict[str, str]
 ) -> list[str]:
-    """Return sentences about the drafted token and about all tokens, with the bars' values."""
+    """Return the sentences on the drafted token and on all tokens, filled with the bars' values."""
     one, other = draft[position.guess], target[position.guess]
     accepted = float(np.minimum(draft, target).sum())
     numbers = {
@@ -86,7 +86,10 @@ def _sentences(
 def _draw_tokens(
     position: Position, draft: Sequence[float], target: Sequence[float], going: bool
 ) -> None:
-    """Draw a batch of tokens from the bars' distributions. If a bar changed, start at 0."""
+    """Draw the chart of drawn tokens, after a further batch of tokens if ``going``.
+
+    If a bar has changed, the counts start again at 0.
+    """
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     if found is None or not np.array_equal(found.probs, (draft, target)):
         found = st.session_state[_DRAWS] = none_drawn(position.texts, draft, target)

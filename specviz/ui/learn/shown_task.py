@@ -28,7 +28,7 @@ _WITH_BARS = ("rejection", "residual")
 
 
 def show_task(stage: Stage, task: Task, folder: str, done: set[str]) -> None:
-    """Draw a task, and add it to ``done`` once its check has solved it."""
+    """Draw a task. If its check succeeds, add the task to ``done``."""
     words, text = text_of("page"), text_of(f"{folder}/{task.name}")
     level = f"{words['level']} {task.level}: " if task.level else ""
     st.markdown(f"### {level}{text['title']}")
@@ -74,13 +74,13 @@ def _show_words(stage: Stage, task: Task, text: dict[str, Any], done: set[str]) 
 
 
 def _decoded_runs(history: History) -> list[ShownRun]:
-    """Return the tab's runs whose decoding has ended. The newest run may still be being timed."""
+    """Return the tab's runs whose decoding has ended. The newest run's timing may be unfinished."""
     decoded = {run.id for run in history.runs if run.decoded}
     return [run for run in history.shown_runs() if run.id in decoded]
 
 
 def _show_result(result: CheckResult, text: dict[str, Any], history: History) -> None:
-    """Draw the result of the check. While a run is decoded, an unsolved task shows a note."""
+    """Draw the result of the check; for an unsolved task, draw a note while a run is decoded."""
 
     def is_decoding() -> bool:
         run = history.current

@@ -33,10 +33,10 @@ def _memory(attempt: Attempt) -> CheckResult:
 
 
 def _compared_sizes(known: dict[int, float]) -> CheckResult:
-    """Compare the smallest and the largest size of the target.
+    """Return the result that compares the smallest and the largest size of the target.
 
     Args:
-        known: Milliseconds per token of the target alone, by its number of parameters.
+        known: Milliseconds per token of the target alone, by the target's number of parameters.
     """
     small, large = min(known), max(known)
     fast, slow = known[small], known[large]
@@ -47,7 +47,7 @@ def _compared_sizes(known: dict[int, float]) -> CheckResult:
 
 
 def target_alone_ms(run: ShownRun) -> float | None:
-    """Return the milliseconds per token of the target alone; None until it is timed."""
+    """Return the milliseconds per token of the target alone; None until they are measured."""
     rate = run.figures.baseline_tokens_per_second
     return 1000 / rate if rate and not run.growing else None
 
@@ -65,7 +65,7 @@ def _drafting(attempt: Attempt) -> CheckResult:
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
     """Return the newest run for each γ.
 
-    Only runs with a draft model count, and only if ``RunConfig.formulas_hold`` is true.
+    A run counts only if it has a draft model and ``RunConfig.formulas_hold`` is true.
     """
     configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
@@ -130,7 +130,7 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return expected α, γ and v of the newest run that has all three, or None."""
+    """Return expected α, γ and v of the newest run with known α and v; None without such a run."""
     run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
         return None
@@ -150,7 +150,7 @@ def _costs(attempt: Attempt) -> CheckResult:
 
 
 def loses(attempt: Attempt) -> CheckResult:
-    """Check whether the user made a run that is slower than the target alone.
+    """Check whether one of the user's runs is slower than the target alone.
 
     If the speedup has an interval, the upper end of the interval must be below 1. A run counts only
     when the target alone has been timed.

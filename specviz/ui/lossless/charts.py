@@ -1,4 +1,4 @@
-"""Charts of the evidence of an audit, and of a head's acceptance by position."""
+"""Charts: the evidence of audits, and the acceptance of a head at each position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HIGHEST = 12.0  # powers of ten; larger values, also infinite ones, are drawn h
 
 
 class Evidence(Value):
-    """A curve: after each number of ``runs``, the natural log of the largest e-value so far."""
+    """A curve: the natural log of the largest e-value so far, after each number of ``runs``."""
 
     label: str
     runs: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Start audits, and find the audits of a pair on the server."""
+"""Start and find the background jobs of Lossless: audits, the head doctor, engine comparisons."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def start_parity(spec: PairSpec, config: RunConfig, info: ServerInfo, *, granted
 
 
 def parity_of(spec: PairSpec) -> ParityJob | None:
-    """Return the newest comparison of an engine with this pair's head."""
+    """Return the newest job that compares an engine with specviz's own loop for this pair."""
     jobs = (each for each in the_job_queue().jobs if isinstance(each, ParityJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 

@@ -30,12 +30,12 @@ def show_engine_parity(spec: PairSpec, config: RunConfig) -> None:
         st.caption(
             "An engine that serves this target with this head should accept as many candidates as "
             "specviz's own loop along the same texts. The engine's counters show at which "
-            "positions of the round it accepts fewer."
+            "positions of the round the engine accepts fewer candidates."
         )
         place = choose_place(
             "Engine", "parity_engine", SERVER_KEY, what="Prompts go",
-            hint="vLLM or llama.cpp with this target and head. Nobody else may use it during the "
-            "comparison.",
+            hint="A server of vLLM or llama.cpp with this target and head. Nobody else may use the "
+            "server during the comparison.",
         )  # fmt: skip
         if place is not None and place.error is not None:
             show_error(place.error)
@@ -75,14 +75,14 @@ def _show_report(report: ParityReport) -> None:
     show_chart(
         positions_chart(curves),
         f"Acceptance at each position, given that the candidates before it were accepted. "
-        f"The engine ({as_text(report.title)}) and our loop (the reference) ran along the same "
+        f"The engine ({as_text(report.title)}) and specviz's loop (the reference) used the same "
         f"{report.num_prompts} texts at temperature 0.",
-        "measured", key="parity_positions", alt="Acceptance by position of engine and reference",
+        "measured", key="parity_positions", alt="Acceptance by position: engine and reference",
     )  # fmt: skip
     st.dataframe([_row(each) for each in report.conditions], hide_index=True)
     st.caption(
-        f"In {report.same_text} of {report.num_prompts} texts, every token of the engine is the "
-        f"target's own. The intervals of the differences are corrected for "
+        f"In {report.same_text} of {report.num_prompts} texts, every token of the engine is also "
+        f"the choice of specviz's target. The intervals of the differences are corrected for "
         f"{report.num_comparisons} comparisons."
     )
 

@@ -1,4 +1,4 @@
-"""The head doctor on the Lossless page: does specviz run a head the way it was trained?"""
+"""The head doctor on Lossless: does specviz run a head in the way the head was trained?"""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _show_report(report: DoctorReport) -> None:
     ]
     show_chart(
         positions_chart(curves),
-        f"Acceptance along {report.tokens:,} tokens of the target, for the files' settings and the "
-        f"best of {report.tried - 1} others. From position 2 on, the head's input is its own "
-        "state, not the target's.",
+        f"Acceptance along {report.tokens:,} tokens of the target, with the settings in the files "
+        f"and with the best of {report.tried - 1} other settings. From position 2 on, the head "
+        "reads its own state instead of the target's hidden states.",
         "measured", key="doctor_positions", alt="Acceptance probability by position",
     )  # fmt: skip
     with st.expander("All compared settings", key="doctor_settings"):

@@ -1,4 +1,4 @@
-"""Sections of the Lossless page: verdict and evidence of an audit, the test, the bug zoo."""
+"""Sections of Lossless: verdict and evidence of an audit, the test's formula, and the bug zoo."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _show_example() -> None:
     show_example_caption(
         "Audit",
         "An audit makes short runs with many seeds and tests each token against the target's "
-        "distribution. Then it compares the output at temperature 0 with that of the target alone.",
+        "distribution. Then it compares the output at temperature 0 with the target's own output.",
     )
     show_report(
         courses[0].reports[-1], over=True, key="audit_report_recorded", pair="the embedded pair"
@@ -52,7 +52,7 @@ def _show_example() -> None:
 
 @st.cache_resource(show_spinner=False)
 def _recorded_audits() -> tuple[AuditCourse, ...]:
-    """Return an audit of the loop as it is, and one with an injected bug."""
+    """Return the recorded audits: one of the unmodified loop, and one with an injected bug."""
     return audits_from_record(RECORDED.read_text(encoding="utf-8"))
 
 
@@ -88,9 +88,9 @@ def show_report(
         if over and report.greedy is None:
             st.caption("The audit ended before the check at temperature 0.")
         st.caption(
-            f":green-badge[measured] on {pair}: every token of the first {ROUNDS} rounds "
-            "of each run is tested against the target's distribution from separate passes, which "
-            "share no cache with the run."
+            f":green-badge[measured] on {pair}: the audit tests every token of the first "
+            f"{ROUNDS} rounds of each run against the target's distribution. Separate passes, "
+            "which share no cache with the run, compute this distribution."
         )
 
 
@@ -101,7 +101,7 @@ def _badge(report: AuditReport) -> str:
 
 
 def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
-    """Draw the evidence of these audits over the number of runs."""
+    """Draw a curve for each audit: the evidence over the number of runs."""
     found = [
         Evidence(
             label=each.broken or TRUE_RULE,
@@ -116,7 +116,7 @@ def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
             evidence_chart(found, LEVEL),
             "The curves show how strong the evidence is that the output does not follow the "
             f"target's distribution. If the output is correct, at most {100 * LEVEL:g} % of audits "
-            "reach the line, however many runs they make.",
+            "reach the alarm line, however many runs they make.",
             "measured", key=key, alt="Evidence over the number of short runs",
         )  # fmt: skip
 
@@ -135,12 +135,12 @@ def show_test() -> None:
             },
             "E_n is the capital of a bettor who starts with 1 and bets on n tokens in turn. If "
             "every token follows the target's distribution, the capital does not grow on average. "
-            "The audit has many bettors. Each bets on a set of tokens, for example the tokens that "
-            "are likelier to the target than to the draft, or the target's likeliest tokens. Some "
-            "bet only on tokens after an acceptance, after a rejection, or on bonus tokens. If the "
-            "output is correct, the mean capital of all bettors, from which the p-value is "
-            "computed, reaches 100 in at most one audit in a hundred (Ville 1939), whenever the "
-            "audit stops.",
+            "The audit has many bettors. Each bettor bets on a set of tokens, for example tokens "
+            "that are likelier to the target than to the draft, or the target's likeliest tokens. "
+            "Some bettors bet only on tokens after an acceptance, on tokens after a rejection, or "
+            "on bonus tokens. The p-value is computed from the mean capital of all bettors. If the "
+            "output is correct, this mean reaches 100 in at most one audit in a hundred (Ville "
+            "1939), whenever the audit stops.",
         )
 
 
@@ -169,7 +169,10 @@ def show_zoo(
 
 
 def _show_audit_of(bug: Break, job: AuditJob, audits: Sequence[AuditJob]) -> None:
-    """Show whether the audit found the bug. The newest audit is followed, with all its findings."""
+    """Show whether the audit found the bug.
+
+    For the newest audit, also show its progress, its verdict and the evidence.
+    """
     is_newest = job is audits[-1]
 
     def draw() -> None:
@@ -189,7 +192,7 @@ def _show_bug(bug: Break, start: Callable[..., None], *, disabled: bool) -> None
     st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
     st.markdown(as_text(bug.does))
     distance = "" if bug.distance is None else (
-        " Measured distance of an affected token's distribution from the target's: "
+        " Measured distance (TV) between the distribution of an affected token and the target's: "
         f"{PROBABILITY.bare(bug.distance)}."
     )  # fmt: skip
     st.caption(as_text(bug.why + distance))

@@ -1,1 +1,1 @@
-"""State of a browser session: the worker, the tab, its runs and answers, periodic redraws."""
+"""State of a browser session: the worker, the tab with its runs and answers, and redraws."""

@@ -1,7 +1,7 @@
-"""Answers that a tab requests from serving engines: one at a time, with the last few kept.
+"""Answers that a tab requests from serving engines.
 
-An answer is received in its own thread, so it continues when the user leaves the page. It is
-stopped when the tab closes.
+A tab receives one answer at a time and keeps the last dozen. A thread receives the answer, so it
+continues when the user leaves the page. The thread stops when the tab closes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AnswerRun:
         return self._over.wait(seconds)
 
     def add_baseline(self, blocks: tuple[ServerBlock, ...], address: str) -> None:
-        """Add the timing of the target alone to the answer, and save the answer again."""
+        """Add the measured times of the target alone to the answer, and save the answer again."""
         trace = replace(self.trace, baseline=blocks, baseline_address=address)
         if trace == self._trace:
             return

@@ -46,12 +46,16 @@ Kind = TypeVar("Kind", bound=Job)
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_job_queue() -> JobQueue:
-    """Return the server's job queue. A comparison that a shutdown interrupts can be resumed."""
+    """Return the server's job queue."""
     return JobQueue(on_over=_forget_if_over)
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
-    """Return a ``WorkerMaker`` for one job. The job's runs belong to no tab."""
+    """Return a ``WorkerMaker``, which makes the runs of one job. These runs belong to no tab.
+
+    Args:
+        on_submit: Called with each run that is submitted.
+    """
     return WorkerMaker(the_worker(), "work", on_submit)
 
 
@@ -94,7 +98,7 @@ def put_shown(job: Job) -> None:
 
 
 def shown_job(name: str, kind: type[Kind]) -> Kind | None:
-    """Return the job of this name that the tab shows, else the newest one on the server."""
+    """Return the job with this name that the tab shows, else the newest such job on the server."""
     queue = the_job_queue()
     found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
     return found if isinstance(found, kind) else None

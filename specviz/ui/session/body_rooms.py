@@ -15,7 +15,7 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request for a pair's limits; None if the pair is neither embedded nor loaded."""
+    """Return the request for the pair's limits; None if the pair is neither embedded nor loaded."""
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair

@@ -1,4 +1,4 @@
-"""The runs of a browser session, and which run the player of Watch shows."""
+"""The runs of a browser tab, and the run that the player of Watch shows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class History:
 
     @property
     def current(self) -> Run | None:
-        """The newest run; None while a run of the library is shown instead."""
+        """The newest run; None while the player shows a run from the library instead."""
         from_library = self.opened is not None or self.opened_answer is not None
         return self.runs[-1] if self.runs and not from_library else None
 
@@ -97,8 +97,8 @@ class History:
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Also wait a moment for a short run to finish decoding: drawing the page meanwhile would slow
-        the decoder down.
+        Then wait a moment, so that a short run can finish decoding: drawing the page during the run
+        would slow the decoder down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
@@ -110,12 +110,12 @@ class History:
         self.own[run_id] = speedup
 
     def fork(self, run: Run, other: Trace) -> None:
-        """Begin a run that is a fork of another run."""
+        """Begin a run that is a fork of ``other``."""
         self.forked[run.id] = other
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Set the moment at which replays of the run open."""
+        """Store the moment of the run at which its replays open."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:
@@ -143,7 +143,7 @@ class History:
     def shown(self) -> ShownRun:
         """Return the run to show.
 
-        This is the run opened from the library, else the newest run with a round, else the
+        The result is the run opened from the library, else the newest run with a round, else the
         recorded run.
         """
         if self.opened is not None:
@@ -212,7 +212,7 @@ def session_history() -> History:
 
 
 def remember_tab(history: History) -> None:
-    """Once the tab has a run, keep its state for a reload, and put the state's key into the URL."""
+    """If the tab has a run, save its state for a reload, and put the state's key into the URL."""
     if not (history.runs or history.answers.runs):
         return
     key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])
@@ -223,6 +223,6 @@ def remember_tab(history: History) -> None:
 
 @st.cache_resource(show_spinner=False)
 def recorded_run() -> ShownRun:
-    """Return the run that ships with the program and plays before any model is loaded."""
+    """Return the run that ships with specviz and is shown before any model is loaded."""
     trace = load_trace(_FIRST)
     return ShownRun(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)

@@ -1,4 +1,4 @@
-"""Remove from a link the numbers that no control could have written, such as ``inf``.
+"""Remove invalid numbers, such as ``inf``, from a link. No control writes such numbers.
 
 Streamlit puts a link's value into its widget before the page's code runs, and an infinite number
 in place of an integer ends the page with a traceback. So the shell checks the link first.
@@ -34,9 +34,10 @@ def drop_invalid_numbers() -> None:
 
 
 def _remove(name: str) -> None:
-    """Remove a parameter even if a widget is bound to it, which ``st.query_params`` refuses.
+    """Remove a parameter from the link, even if a widget is bound to the parameter.
 
-    This happens if the user goes back, in the browser, to a link with an invalid number.
+    ``st.query_params`` refuses to remove such a parameter. The link has one if the user goes back,
+    in the browser, to a link with an invalid number.
     """
     context = get_script_run_ctx()
     assert context is not None
@@ -49,7 +50,7 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return the text as a number, or 0 if it is not one: controls ignore such text."""
+    """Return the number in the text. Return 0 for other text, which controls ignore."""
     try:
         return float(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The models on this machine: found once for all tabs, in a background thread.
+"""The models on this machine, which a background thread finds once for all tabs.
 
-A search opens only small files and the headers of weights. It starts when a page first shows the
-list, and again on request. A dashboard that others can reach never searches.
+A search opens only small files and the headers of weight files. It starts when a page first shows
+the list, and again on request. A dashboard that others can reach never searches.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _ALPHAS_SECONDS = 60  # the α of earlier runs are read again after this time
 
 
 def itemsize_of(dtype: str, device: str) -> int | None:
-    """Return the bytes of a weight in memory.
+    """Return the number of bytes that a weight needs in memory; None if it is not known.
 
-    None if they are not known: a CPU may keep weights as in the file, or the device is unknown.
+    With the dtype "auto", a CPU may keep weights as in the file, and the device may be unknown.
     """
     if dtype in ITEMSIZES or device == "cpu":
         return ITEMSIZES.get(dtype)
@@ -67,7 +67,7 @@ class Activity(Value):
 
 @dataclass(slots=True, eq=False)
 class MachineModels:
-    """The models found so far, and what is known about their tokenizers."""
+    """The models found so far, and the comparisons of their tokenizers."""
 
     found: Found = _NOTHING
     _headers: Headers = field(default_factory=Headers)
@@ -78,18 +78,21 @@ class MachineModels:
     _reading: Lock = field(default_factory=Lock)  # one thread reads files at a time
 
     def search_once(self) -> None:
-        """Start the first search, unless it was started before."""
+        """Start a search, unless there was one before."""
         if not self._searched:
             self.search()
 
     def search(self) -> None:
-        """Start a search. The models of the previous search remain until it ends."""
+        """Start a search. The models of the previous search remain until the new search ends."""
         if not self._searching:
             self._searched = self._searching = True
             self._start(self._search)
 
     def compare(self, target: LocalModel) -> None:
-        """Start comparing the target's tokenizer with all others, once after each search."""
+        """Start comparing the target's tokenizer with those of the other models.
+
+        After each search, only the first call for a target has an effect.
+        """
         if target.place not in self._left and not self._searching:
             self._left[target.place] = len(self.found.models)
             self._start(lambda: self._compare(target))
@@ -99,20 +102,22 @@ class MachineModels:
         return Activity(searching=self._searching, tokenizers_left=left)
 
     def at(self, place: str | None) -> LocalModel | None:
-        """Return the model with this place, if it was found."""
+        """Return the found model with this path or id; None if there is none."""
         return next((each for each in self.found.models if each.place == place), None)
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the model with this short name, name or place; None if none or several have it."""
+        """Return the found model with this name or path; None unless exactly one model has it."""
         with contextlib.suppress(ConfigError):
             return self.found.named(name)
         return None
 
     def drafts_for(self, target: LocalModel, options: PairSpec) -> tuple[Fit, ...]:
-        """Return the drafts for a target, best first, ranked by what is known so far.
+        """Return the drafts for a target, best first.
+
+        The ranking uses the tokenizer comparisons and the measured α that are available so far.
 
         Args:
-            options: A spec with the dtype and the weights of the pairs.
+            options: A spec with the dtype and the types of weights of the pairs.
         """
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available
@@ -152,12 +157,12 @@ def the_machine_models() -> MachineModels:
 
 
 def lists_models() -> bool:
-    """Return whether pages list this machine's models; not on a dashboard that others can reach."""
+    """Return whether pages list this machine's models: False if others can reach the dashboard."""
     return not reachable_by_others()
 
 
 def found_model(place: str | None) -> LocalModel | None:
-    """Return the model with this place if an earlier search found it. Start no search."""
+    """Return the model with this path or id if an earlier search found it. Start no search."""
     return the_machine_models().at(place) if lists_models() else None
 
 
@@ -171,11 +176,11 @@ def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
 
 
 def found_place(name: str) -> str:
-    """Return the place of the draft with this name on this machine, else the name.
+    """Return the path or id of the draft with this name on this machine; else return the name.
 
-    The name is looked up among the models that the latest search of this page found. A name that
-    is not among them starts another search, at most once per session unless the number of found
-    models changes.
+    The function first looks among the models that the latest search found. If the name is not
+    there, it starts another search, but only once per session unless the number of found models
+    changes.
 
     Raises:
         ConfigError: Several models have this name.

@@ -12,9 +12,9 @@ from specviz.ui.session.machine_models import ITEMSIZES
 
 
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
-    """Return the seconds of a step for each role and body, from the newest run with that body.
+    """Return the seconds of a step by role and body, each from the newest run with that body.
 
-    Only runs of the models that ``room`` describes, with its types of weights, are used.
+    A run counts only if its models and their types of weights are those of ``room``.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
@@ -38,7 +38,7 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
 
 
 def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
-    """Return whether a run's model, without its body, has this shape."""
+    """Return whether the model of a run has this shape at its real size."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
 

@@ -1,10 +1,10 @@
-"""Which models a page may open on a dashboard that others can reach.
+"""Check which models a page may open on a dashboard that others can reach.
 
-Allowed are Hub ids, the embedded pairs, the Hugging Face cache, the drafts trained here, and the
-folders listed in ``SPECVIZ_MODELS``. Every other path is refused with the same message, whether it
-exists or not, before anything is opened. ``session/worker.py`` and ``session/cluster_jobs.py``
-apply this check to all work of the pages. A dashboard that only this machine can reach opens any
-folder.
+A page may open Hub ids, the embedded pairs, the Hugging Face cache, the drafts trained here, and
+the folders listed in ``SPECVIZ_MODELS``. Every other path is refused before anything is opened; the
+message is the same whether the path exists or not. ``session/worker.py`` and
+``session/cluster_jobs.py`` apply this check to all work of the pages. A dashboard that only this
+machine can reach opens any folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def require_open(spec: PairSpec) -> None:
 def _refusal() -> PairError:
     return PairError(
         "Others can reach this dashboard, so it does not open this folder.",
-        remedy=f"Give a Hub id, or a folder inside one that the server's {MODELS} lists.",
+        remedy=f"Give a Hub id, or a path inside a folder that the server's {MODELS} lists.",
     )
 
 
@@ -51,9 +51,9 @@ def _is_open(place: str) -> bool:
     """Return whether a page may open a Hub id or a path.
 
     The loader opens a folder instead of a Hub id if a folder with that name exists, so such an id
-    is checked as a path. A path is first checked as written; its symlinks are resolved and checked
-    only if it is inside an allowed folder. So a path outside of them is refused without a look at
-    the disk, and the refusal does not reveal what is there.
+    is checked as a path. A path is first checked as written. Only if it is inside an allowed
+    folder, its symlinks are resolved and the result is checked, too. So a path outside all allowed
+    folders is refused without reading the disk, and the refusal does not reveal what exists there.
     """
     if place.startswith(PREFIX):  # a file in a folder of Ollama
         return False
@@ -69,7 +69,7 @@ def _is_open(place: str) -> bool:
 
 
 def _expanded(place: str) -> str | None:
-    """Return the path with ``~`` replaced; None for ``~name``, which would look up a user."""
+    """Return the path with ``~`` expanded; None for ``~name``, which would look up a user."""
     if place.startswith("~") and place.rstrip("/") != "~" and not place.startswith("~/"):
         return None
     return os.path.expanduser(place)

@@ -1,4 +1,4 @@
-"""Query parameters that name a moment of a run. The player writes and reads them."""
+"""The query parameters that name a moment of a run. The player writes and reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST = 24  # most characters of a value
 
 
 def linked_moment() -> dict[str, str]:
-    """Return the moment in the page's address; empty without one."""
+    """Return the query parameters of the moment in the page's address; empty without a moment."""
     return valid_moment({name: st.query_params.get(name, "") for name in MOMENT})
 
 

@@ -1,7 +1,7 @@
 """Button presses, stored until the page has handled them.
 
-Streamlit reports a press to one script run only, and may end that run before it handles the press:
-a fragment's timer can fire at the same time and rerun the whole page.
+Streamlit reports a press to one script run only. It may end this script run before the press is
+handled, because a fragment's timer can fire at the same time and rerun the whole page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_pressed(key: str) -> bool:
 
 
 def press(key: str) -> None:
-    """Store a press; the control need not be a button."""
+    """Store a press of a button, or an equivalent action on another control."""
     st.session_state[_name(key)] = True
 
 

@@ -27,7 +27,7 @@ def redraw_while_busy(
     Args:
         seen: The state that the page's script has read.
         look: Reads the state again.
-        busy: Returns whether the state is busy, or why it is (empty if not). When the result
+        busy: Returns whether the state is busy, or the reason (empty if not busy). When the result
             changes, the whole page reruns. The first drawing, by the script itself, never causes a
             rerun, because a rerun would lose a click that the script has not handled yet.
         draw: Draws a state.

@@ -1,4 +1,4 @@
-"""Save the dashboard's runs in the library, and show on the pages if saving failed.
+"""Save the dashboard's runs in the library, and show a warning on the pages if saving failed.
 
 A run is not saved if it decoded for less than a second before another run started or the tab was
 closed: moving a slider with the arrow keys starts many such runs.
@@ -23,14 +23,14 @@ def the_library() -> Library:
 
 
 def is_worth_saving(run: Run) -> bool:
-    """Return whether to save an ended run: one that was soon superseded is not saved."""
+    """Return whether to save an ended run: False if another run soon replaced it."""
     if not run.superseded or run.state != "stopped":
         return True
     return sum(entry.times.decode for entry in run.rounds) >= _LEAST_SECONDS
 
 
 class RunSaver:
-    """Saves finished runs; keeps the error of a failed attempt until a later run is saved.
+    """Saves finished runs. ``failure`` is the error of the last attempt; None if it succeeded.
 
     ``save`` is called in the worker's threads.
     """

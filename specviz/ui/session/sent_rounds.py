@@ -1,7 +1,7 @@
 """Record of the rounds that were sent to a player, and the rounds that the player still needs.
 
 Each round is sent once. If a message is lost, the player notices that rounds are missing and
-requests all rounds from the first missing one on, which are then sent again (go-back-N).
+requests all rounds from the first missing round on. These are then sent again (go-back-N).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Tabs:
     _timers: dict[str, Timer] = field(default_factory=dict)
 
     def end_with(self, tab: str, end: Callable[[], object]) -> None:
-        """Register a function to call some seconds after the tab is gone, unless it comes back."""
+        """Register a function to call some seconds after the tab is gone and has not come back."""
         with self._changed:
             self._ends[tab] = end
 

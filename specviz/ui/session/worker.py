@@ -98,12 +98,12 @@ def _started() -> list[Worker]:
 
 
 def calibrating_worker() -> Worker | None:
-    """Return the worker while it measures step costs on request, else None. Starts no worker."""
+    """Return the worker while it measures step costs on request, else None. Start no worker."""
     return next((each for each in _started() if each.status().calibrating), None)
 
 
 def _release(tab: Tab) -> None:
-    """Release a closed tab through its own worker: ``the_worker()`` could start a new one here."""
+    """Release a closed tab with the tab's worker: ``the_worker()`` could start a new worker."""
     tab.tabs.leave(tab.id)
     tab.worker.release(tab.id)
 
@@ -116,8 +116,8 @@ def _the_tab(tab_id: str) -> Tab:
 def this_tab() -> Tab:
     """Return the current tab, and notify the worker that it is open.
 
-    A tab's runs are stopped some seconds after it closes. A broken connection counts as closing,
-    but the tab is usually back in time.
+    The worker stops a tab's runs some seconds after the tab closes. A broken connection counts as
+    closing, but the tab usually reconnects before its runs are stopped.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
     tab.tabs.stay(tab.id)
@@ -126,5 +126,5 @@ def this_tab() -> Tab:
 
 
 def resume_tab(tab_id: str) -> None:
-    """Continue a tab that was reloaded. Call before the first ``this_tab``."""
+    """Make the reloaded tab ``tab_id`` the current tab. Call before the first ``this_tab``."""
     st.session_state[_TAB] = tab_id

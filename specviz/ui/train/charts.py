@@ -59,7 +59,7 @@ def acceptance_chart(checks: Sequence[Trained], break_even: float | None) -> go.
 
 
 def worth_chart(points: Sequence[WorthPoint]) -> go.Figure:
-    """Draw the expected speedup at the best γ over the steps; the line is the target alone."""
+    """Draw the expected speedup at the best γ over the steps; a line at 1 is the target alone."""
     made = figure(x_title="step", y_title=f"expected speedup, {TIMES_THE_TARGET}", height=_HEIGHT)
     made.add_scatter(
         x=[each.step for each in points], y=[each.speedup for each in points],
@@ -76,8 +76,8 @@ def worth_chart(points: Sequence[WorthPoint]) -> go.Figure:
 def gains_chart(found: Sequence[tuple[str, Worth]]) -> go.Figure:
     """Draw the expected speedup over γ, one line for each temperature.
 
-    Open points are those where γ is larger than the number of trained positions. They assume that
-    the further positions have the acceptance of the last trained one.
+    A point is drawn as an open circle if γ is larger than the number of trained positions. It
+    assumes that further positions have the acceptance of the last trained position.
     """
     made = figure(
         x_title="candidates per round, γ", y_title=f"expected speedup, {TIMES_THE_TARGET}",

@@ -39,7 +39,7 @@ _DEFAULTS = TrainingPlan()
 
 
 class Settings(Value):
-    """The values of the controls. ``kept``: the training that the folder contains already."""
+    """The values of the controls. ``kept``: the earlier training in the folder, if there is one."""
 
     shown: TrainingPlan  # without the prompts of kept runs, which ``plan`` adds
     folder: str
@@ -48,7 +48,7 @@ class Settings(Value):
     error: SpecvizError | None = None
 
     def plan(self) -> TrainingPlan:
-        """Return the plan.
+        """Return the training plan.
 
         Raises:
             SpecvizError: A setting is invalid, or there are no prompts.
@@ -61,16 +61,19 @@ class Settings(Value):
         return self.shown
 
     def place(self) -> Path:
-        """Return the folder.
+        """Return the path of the training's folder.
 
         Raises:
-            SpecvizError: The name is not valid.
+            SpecvizError: The folder's name is not valid.
         """
         return place_of(self.folder)
 
 
 def place_of(name: str) -> Path:
-    """Return the folder of that name among all trainings, or the folder at that path."""
+    """Return the path of the training with this name.
+
+    Unless others can reach the dashboard, the name may also be an absolute path.
+    """
     path = Path(name.strip()).expanduser()
     if path.is_absolute() and name.isprintable() and not reachable_by_others():
         return path
@@ -86,8 +89,8 @@ def choose_settings(target: str) -> Settings:
     chosen = st.segmented_control(
         "What to train", KINDS, default=_DEFAULTS.kind, key="train_kind", bind=_LINKED,
         format_func=_SHORT.__getitem__, required=True, on_change=_forget_folder,
-        help="An EAGLE-3 head or Medusa heads, which read the target's hidden states, or a small "
-        "model, which reads only the text.",
+        help="EAGLE-3 and Medusa heads read the target's hidden states. A small model reads only "
+        "the text.",
     )  # fmt: skip
     kind = _KINDS.get(str(chosen), _DEFAULTS.kind)
     folder = _choose_folder(f"{target}-{kind}")
@@ -113,23 +116,23 @@ def _choose_folder(default: str) -> str:
     options = list(dict.fromkeys((default, *known, *typed)))
     chosen = st.selectbox(
         "Folder", options, key=FOLDER, accept_new_options=True,
-        help="Texts, hidden states, checkpoints and the draft are kept here. Choose the folder of "
-        "an earlier training to go on with it, or type a new name.",
+        help="This folder stores texts, hidden states, checkpoints and the draft. Choose the "
+        "folder of an earlier training to continue that training, or type a new name.",
     )  # fmt: skip
     return str(chosen or default)
 
 
 def _forget_folder() -> None:
-    """Return to the folder that is named after the target and the kind of draft."""
+    """Reset the folder to the default, which is named after the target and the kind of draft."""
     st.session_state.pop(FOLDER, None)
 
 
 def _settings_of(kept: KeptTraining, folder: str) -> Settings:
-    """Draw the one control of a training that was started before, and return its settings."""
+    """Draw the only control of a training that was started before (steps); return the settings."""
     plan = kept.plan
     st.caption(
-        f"This folder has a training: {KIND_NAMES[plan.kind]}, {plan.texts.count:,} texts, at step "
-        f"{kept.step:,} of {plan.steps:,}. Its settings stay; only the number of steps can change."
+        f"This folder contains a training: {KIND_NAMES[plan.kind]}, {plan.texts.count:,} texts, at "
+        f"step {kept.step:,} of {plan.steps:,}. Only the number of steps can be changed."
     )
     steps = int(
         st.number_input(
@@ -140,12 +143,12 @@ def _settings_of(kept: KeptTraining, folder: str) -> Settings:
 
 
 def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
-    """Let the user choose a source of prompts; return it, its prompts, and an error in its file."""
+    """Draw the source of the prompts. Return the source, its prompts, and an error in its file."""
     source = st.selectbox(
         "Texts", SOURCES, key="train_source", bind=_LINKED,
-        help="The target writes the texts that the draft learns from. With “The target's own”, it "
-        "writes conversations and answers to tasks or, without a chat template, whole texts. With "
-        "the other choices, it answers the chosen prompts.",
+        help="The target writes the texts from which the draft learns. With “The target's own”, "
+        "it writes conversations and answers to tasks, or plain texts if it has no chat template. "
+        "With the other choices, it answers the chosen prompts.",
     )  # fmt: skip
     if source in SHIPPED_SUITES:
         return source, tuple(each.prompt for each in SHIPPED_SUITES[source]()), None
@@ -163,10 +166,10 @@ def _choose_texts(prompts: tuple[str, ...]) -> TextPlan:
     default = _DEFAULTS.texts
     count = st.number_input(
         "Number of texts", 8, 1_000_000, default.count, 100, key="train_texts", bind=_LINKED,
-        help="More texts help more than more steps over the same texts.",
+        help="Additional texts improve the draft more than additional steps over the same texts.",
     )  # fmt: skip
     longest = st.number_input(
-        "Tokens of a text, at most", 16, 8192, default.longest, 64, key="train_longest",
+        "Maximum tokens per text", 16, 8192, default.longest, 64, key="train_longest",
         bind=_LINKED, help="Includes the prompt. Texts end earlier if the target ends them.",
     )  # fmt: skip
     return replace(default, count=int(count), longest=int(longest), prompts=prompts)
@@ -182,25 +185,25 @@ def _choose_plan(kind: DraftKind, texts: TextPlan) -> TrainingPlan:
 
     steps = number("Steps", 1, 10_000_000, "steps", 100)
     batch = number("Texts in a step", 1, 1024, "batch", 1)
-    length = number("Tokens of each text in a step", 16, 8192, "length", 16)
+    length = number("Tokens per text in a training step", 16, 8192, "length", 16)
     vocabulary, layers = _DEFAULTS.vocabulary, _DEFAULTS.layers
     if kind == "small":
         layers = number("Layers", 1, 8, "layers", 1)
     else:
         vocabulary = number(
             "Tokens that the draft can propose", 0, 1_000_000, "vocabulary", 512,
-            "The draft can propose this many of the texts' most frequent tokens. Fewer tokens make "
-            "a draft step cheaper; 0 keeps all.",
+            "The draft can propose only this many tokens: the most frequent tokens of the texts. "
+            "Fewer tokens make a draft step cheaper. 0 means all tokens.",
         )  # fmt: skip
     positions = number(
         "Trained positions", 1, 8, "positions", 1,
-        "The loss is computed on this many consecutive candidates. Medusa trains a head for each.",
+        "The loss covers this many consecutive candidates. Medusa trains one head per candidate.",
     )  # fmt: skip
     rate = st.number_input(
         "Learning rate", 1e-6, 0.5, _DEFAULTS.rate, 1e-4, format="%.5f", key="train_rate",
         bind=_LINKED,
     )  # fmt: skip
-    seed = number("Seed", 0, 2**31 - 1, "seed", 1, "The same seed and settings give equal weights.")
+    seed = number("Seed", 0, 2**31 - 1, "seed", 1, "Equal seeds and settings give equal weights.")
     return TrainingPlan(
         kind=kind, texts=replace(texts, seed=seed), vocabulary=vocabulary, positions=positions,
         layers=layers, steps=steps, batch=batch, length=length, rate=rate, seed=seed,
@@ -208,10 +211,10 @@ def _choose_plan(kind: DraftKind, texts: TextPlan) -> TrainingPlan:
 
 
 def _prompts_of_runs() -> tuple[str, ...]:
-    """Return the prompts of the latest kept runs, without duplicates.
+    """Return the prompts of the latest saved runs, without duplicates.
 
     Raises:
-        SpecvizError: There are none.
+        SpecvizError: No runs are saved.
     """
     library = the_library()
     rows = library.find(Query(limit=_MOST_RUNS))

@@ -1,4 +1,4 @@
-"""Start, pause, continue and finish the training that a browser tab shows."""
+"""Start or continue a training, and find the training that a browser tab shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GIVES_WAY = "train_gives_way"
 def target_of(spec: PairSpec) -> PairSpec:
     """Return the target of a pair, without simulated sizes.
 
-    An embedded pair, and a target with an MTP head of its own, are returned with their draft.
+    For an embedded pair, and for a target with its own MTP head, the draft is returned, too.
 
     Raises:
         ConfigError: The target is on a server.
@@ -47,7 +47,7 @@ def target_of(spec: PairSpec) -> PairSpec:
 
 
 def target_name(spec: PairSpec) -> str:
-    """Return the last part of the target's name, for the name of a folder."""
+    """Return the last part of the target's name in a form that a folder's name may contain."""
     if spec.embedded:
         return spec.embedded_target
     name = re.split(r"[/\\]", (spec.target or "").rstrip("/\\"))[-1]
@@ -55,7 +55,10 @@ def target_name(spec: PairSpec) -> str:
 
 
 def start(spec: PairSpec, plan: TrainingPlan, folder: Path, *, gives_way: bool) -> None:
-    """Start the training in a folder, or go on with it.
+    """Start the training in a folder, or continue the training that the folder contains.
+
+    Args:
+        gives_way: Whether the training pauses while other runs wait.
 
     Raises:
         ConfigError: The training runs already, or the target is on a server.
@@ -63,7 +66,9 @@ def start(spec: PairSpec, plan: TrainingPlan, folder: Path, *, gives_way: bool) 
     queue, worker = the_job_queue(), the_worker()
     trainings = (each for each in queue.going if isinstance(each, TrainingJob))
     if any(Path(each.work.folder) == folder for each in trainings):
-        raise ConfigError("This training runs already.", remedy="Wait for it, or pause it.")
+        raise ConfigError(
+            "This training runs already.", remedy="Wait until the training ends, or pause it."
+        )
     work = DraftWork(plan=plan, spec=target_of(spec), folder=str(folder))
     others = OtherWork(
         jobs=partial(_other_jobs, queue),
@@ -98,11 +103,14 @@ def shown_training() -> TrainingJob | None:
 
 
 def choose_gives_way(job: TrainingJob | None) -> bool:
-    """Draw the toggle that lets other runs go first; it applies at once to a running training."""
+    """Draw the toggle *Pause for other runs*, and apply it to a running training.
+
+    Return the value of the toggle.
+    """
     chosen = st.toggle(
         "Pause for other runs", True, key=_GIVES_WAY,
-        help="On: the training pauses while other runs or comparisons wait, and goes on a few "
-        "seconds after them. Off: other runs wait in the queue until the training is over or "
+        help="On: the training pauses while other runs or comparisons wait. It continues a few "
+        "seconds after they end. Off: other runs wait in the queue until the training ends or is "
         "paused.",
     )  # fmt: skip
     if job is not None and job.going:

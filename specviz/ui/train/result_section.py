@@ -1,4 +1,4 @@
-"""The trained draft: its card, links that open it, and a comparison with other drafters."""
+"""The trained draft: its card, buttons that open it, and a comparison with other drafters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def show_result(job: TrainingJob, result: TrainedDraft, spec: PairSpec, *, chat:
 
     Args:
         job: The training.
-        result: Its draft.
+        result: The draft that the training made.
         spec: The pair of the page, which may have an older draft for the target.
         chat: Whether the target has a chat template.
     """
@@ -61,21 +61,21 @@ def show_result(job: TrainingJob, result: TrainedDraft, spec: PairSpec, *, chat:
 
 
 def show_kept_draft(spec: PairSpec, kept: KeptTraining) -> None:
-    """Draw links that open the draft of an earlier training."""
+    """Draw buttons that open the draft of an earlier training."""
     try:
         made = pair_with(target_of(spec), kept.folder / "draft")
     except SpecvizError as error:
         show_error(error)
         return
     st.caption(
-        f"{as_text(kept.folder.name)} has a draft for {as_text(kept.target)}. Press *Continue* to "
-        "see its curves, or to train it further with more steps."
+        f"{as_text(kept.folder.name)} contains a draft for {as_text(kept.target)}. Press "
+        "*Continue* to see the curves of its training, or to train it for more steps."
     )
     _offer_links(made, spec, RunConfig().gamma)
 
 
 def pair_with(target: PairSpec, draft: Path) -> PairSpec:
-    """Return the pair of a training's target and the draft in a folder."""
+    """Return the pair of ``target`` and the draft in the folder ``draft``."""
     return with_head(
         PairSpec(
             target=target.target_place, draft=str(draft), device=target.device, dtype=target.dtype,
@@ -112,13 +112,13 @@ def _show_exports(draft: Path, kind: DraftKind) -> None:
     """Draw the commands that export the draft for serving engines. The commands need torch."""
     line = f"python -m specviz train --out {shlex.quote(str(draft.parent))} --export "
     if engines := _ENGINES[kind]:
-        st.caption("To serve it with another engine:")
+        st.caption("To serve the draft with another engine:")
         code = "\n".join(f"{line}{how}  # {engine}" for how, engine in engines.items())
         st.code(code, language="bash", wrap_lines=True)
 
 
 def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:
-    """Draw buttons that open the pair on other pages; ``switch_if_asked`` changes the page."""
+    """Draw buttons that open the pair on other pages. ``switch_if_asked`` then opens the page."""
     with st.container(horizontal=True, key="train_links"):
         for page, label in _OPENED.items():
             st.button(
@@ -146,9 +146,9 @@ def switch_if_asked() -> None:
 
 
 def lanes_of(made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> tuple[Lane, ...]:
-    """Return the new draft, the older draft if the pair has one, and the lookups.
+    """Return the lanes of the comparison: the new draft, an older draft, and the lookups.
 
-    An older draft belongs to the comparison only if its target is the same.
+    The older draft is the draft of ``spec``. It is left out if ``spec`` has another target.
     """
     own = RunConfig(
         temperature=0.0, gamma=gamma, drafter=first_method(made.draft_kind).name, chat=chat,
@@ -179,7 +179,7 @@ def held_out_items(used: tuple[str, ...], *, chat: bool) -> tuple[SuiteItem, ...
         if items:
             return items
     raise ConfigError(
-        "The training used all shipped prompts.", remedy="On Compare, use a file of prompts."
+        "The training used all shipped prompts.", remedy="Use a file of prompts on Compare."
     )
 
 
@@ -198,9 +198,9 @@ def _show_before_and_after(
 ) -> None:
     st.markdown("#### Before and after")
     st.caption(
-        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft, on "
-        "shipped prompts that the training did not use, at temperature 0. Every run is timed "
-        "against the target alone along the same tokens."
+        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft. The "
+        "runs are at temperature 0, with shipped prompts that the training did not use. Every run "
+        "is timed against the target alone along the same tokens."
     )
     press_button("Compare before and after", key="train_compare")
     if take_press("train_compare"):

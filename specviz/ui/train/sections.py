@@ -48,7 +48,7 @@ def show_costs(plan: TrainingPlan, room: Room | None) -> None:
         room: The request that finds the target's shape; it opens only small files.
     """
     if room is None:
-        st.caption("Load the target to see what a training costs: *The pair*, *Load*.")
+        st.caption("To see the cost of a training, load the target: press *Load* under *The pair*.")
         return
 
     def is_done() -> bool:
@@ -69,9 +69,7 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     found = [estimate(replace(plan, kind=kind), room, measured_arithmetic()) for kind in KINDS]
     known = [each for each in found if each is not None]
     if len(known) < len(KINDS):
-        st.caption(
-            "The costs are unknown: training supports only targets of Llama's shape, such as Qwen3."
-        )
+        st.caption("Training supports only targets with the Llama architecture, such as Qwen3.")
         return
     names = [f"**{KIND_NAMES[k]}**" if k == plan.kind else KIND_NAMES[k] for k in KINDS]
     frame = pd.DataFrame.from_dict(
@@ -86,9 +84,10 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     with st.container(key="train_costs"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        ":orange-badge[predicted] From the target's shape, and this machine's memory bandwidth and "
-        "arithmetic speed. c is the bytes of a draft step divided by the bytes of a target step. "
-        "Small models are slower than c predicts, because each operation has a fixed cost."
+        ":orange-badge[predicted] from the target's shape, and from this machine's memory "
+        "bandwidth and arithmetic speed. c is the bytes that a draft step reads, divided by the "
+        "bytes that a target step reads. Small models are slower than c predicts, because each "
+        "operation has a fixed cost."
     )
 
 
@@ -97,7 +96,7 @@ def show_empty() -> None:
 
 
 def follow_training(job: TrainingJob) -> None:
-    """Draw the training, and redraw it while it runs."""
+    """Draw the progress and the curves of a training, and redraw them while the training runs."""
 
     def look() -> bool:
         this_tab()
@@ -113,8 +112,8 @@ def _show(job: TrainingJob, going: bool) -> None:
         show_error(job.error)
     elif job.result is None:
         st.info(
-            f"Paused at step {job.curves.step:,}. Everything is kept; press *Continue* to go on, "
-            "also after a restart of the dashboard."
+            f"Paused at step {job.curves.step:,}. Everything is saved. Press *Continue* to go on "
+            "with the training, also after a restart of the dashboard."
         )
     _show_figures(job)
     _show_curves(job)
@@ -131,7 +130,7 @@ def _show_progress(job: TrainingJob) -> None:
         )
         st.button("Pause", key="train_pause", on_click=stop, args=(job,))
         st.button(
-            "Stop and keep the best", key="train_finish", on_click=job.finish,
+            "Stop and keep the best draft", key="train_finish", on_click=job.finish,
             disabled=not job.can_finish,
         )  # fmt: skip
     if job.pauses:
@@ -143,12 +142,12 @@ def _show_figures(job: TrainingJob) -> None:
     if found is None:
         return
     repeated = f", {found.repeated:,} repeated texts left out" if found.repeated else ""
-    fresh = " The hidden states do not fit on the disk, so every step computes those that it needs."
+    fresh = " The hidden states do not fit on the disk, so every step computes its own states."
     st.caption(
         f":green-badge[measured] {found.texts:,} texts with {found.tokens:,} tokens that the "
-        f"target wrote{repeated}. {WHOLE_PERCENT.shown(found.ended)} of the texts ended by "
-        f"themselves. {WHOLE_PERCENT.shown(found.repetition)} of the 4-grams are repetitions. The "
-        f"draft can propose {WHOLE_PERCENT.shown(found.covered)} of the tokens."
+        f"target wrote{repeated}. {WHOLE_PERCENT.shown(found.ended)} of the texts end "
+        f"with an end-of-text token. {WHOLE_PERCENT.shown(found.repetition)} of the 4-grams are "
+        f"repetitions. The draft can propose {WHOLE_PERCENT.shown(found.covered)} of the tokens."
         + ("" if found.stored else fresh)
     )
 
@@ -161,7 +160,7 @@ def _show_curves(job: TrainingJob) -> None:
     with left:
         show_chart(
             loss_chart(curves.losses),
-            "The loss of the steps. In a long training, each point is a mean over several steps.",
+            "The loss at each step. In a long training, each point is a mean over several steps.",
             "measured", key="train_loss", alt="Loss over the steps of the training",
         )  # fmt: skip
     if not curves.checks:
@@ -172,7 +171,7 @@ def _show_curves(job: TrainingJob) -> None:
     with right:
         show_chart(
             acceptance_chart(curves.checks, even),
-            "Acceptance on held-out texts, at temperature 1. Above break-even, speculation pays.",
+            "Acceptance on held-out texts, at temperature 1. Above break-even, there is a speedup.",
             "measured", key="train_acceptance", alt="Acceptance by position over the steps",
         )  # fmt: skip
     if found is not None:
@@ -189,15 +188,15 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
         )
         if best.speedup <= 1.0:
             st.markdown(
-                "So far the target alone is faster. "
-                + ("" if best.break_even is None else "Speculation pays off from an acceptance of ")
+                "So far, the target alone is faster. "
+                + ("" if best.break_even is None else "For a speedup, the acceptance must exceed ")
                 + ("" if best.break_even is None else f"{PROBABILITY.shown(best.break_even)}.")
             )
         if (more := job.gain_of_more) is not None:
             st.markdown(
-                f"{MORE:g} times as much training: about +{RATIO.shown(more)}. "
-                ":orange-badge[extrapolated] The acceptance is assumed to grow linearly with the "
-                "logarithm of the trained tokens."
+                f"Training on {MORE:g} times as many tokens would add about {RATIO.shown(more)} to "
+                "the speedup. :orange-badge[extrapolated] This assumes that the acceptance grows "
+                "linearly with the logarithm of the number of tokens."
             )
         verified = "measured here" if costs.measured else "assumed to be one target step"
         st.caption(
@@ -209,15 +208,16 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
     with left:
         show_chart(
             worth_chart(worth_points(job)),
-            "The expected speedup after each evaluation, at the γ that is best then. Above the "
-            "line, speculation pays off.",
+            "The expected speedup at each evaluation, with the best γ for that evaluation. Above "
+            "the line, speculation is faster than the target alone.",
             "predicted", key="train_worth_chart", alt="Expected speedup over the steps",
         )  # fmt: skip
     with right:
         show_chart(
             gains_chart(gains_of(job)),
-            "The expected speedup with the best draft so far. Open points assume that positions "
-            "beyond the trained ones have the acceptance of the last trained one.",
+            "The expected speedup with the best draft so far. An open circle marks a γ above the "
+            "number of trained positions. It assumes that further positions have the acceptance "
+            "of the last trained position.",
             "predicted", key="train_gains", alt="Expected speedup over γ",
         )  # fmt: skip
 

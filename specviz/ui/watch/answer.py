@@ -1,4 +1,4 @@
-"""The player of Watch for an answer of another engine, opened from the library."""
+"""Show an answer of another engine, opened from the library, in the player of Watch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) 
 
 
 def kept_status(trace: AnyTrace, run_id: str, name: str, made_with: str) -> RunStatus:
-    """Return the status that the player shows for a saved run. ``made_with``: engine or pair."""
+    """Return the status that the player shows for a saved run.
+
+    ``made_with``: the engine or the pair that made the run.
+    """
     when = trace.created.replace("T", " ")[:16]
     return RunStatus(
         id=run_id,

@@ -1,4 +1,4 @@
-"""The step times of the chosen simulated sizes: measured by the tab's runs, else expected."""
+"""The step times at the chosen simulated sizes: measured in the tab's runs, else estimated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 
 
 def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
-    """Return the step times at the sliders' sizes; None if ``pair`` has these sizes.
+    """Return the step times at the sliders' sizes.
 
-    Also return None if the sliders are for other models. If a slider turns off a size that ``pair``
-    has, return None, too: the time expected for the small model would be wrong, because it fits
-    into the processor's caches.
+    The result is None if ``pair`` has these sizes already, or if the sliders are for other models.
+    It is also None if a slider is off and ``pair`` has a simulated size: an estimate for the small
+    model would be wrong, because the small model fits into the processor's caches.
     """
     spec = shown_pair()
     room = known_room(spec) if spec is not None else None

@@ -1,7 +1,7 @@
 """A chat on Watch: the system prompt, the messages so far, and the next message.
 
-The prompt box holds the last message, so that a run with a changed setting answers it again. The
-messages before it are kept here; they belong to the tab and are not in the link.
+The prompt box contains the last message, so that a run with a changed setting answers it again.
+This module stores the earlier messages. They belong to the tab and are not in the link.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def show_conversation(choices: Choices, history: History) -> None:
         max_chars=20_000,
     )  # fmt: skip
     if st.session_state.pop(_EARLY, False):
-        st.caption("There is no finished answer yet. Press Run or wait for it, then send again.")
+        st.caption("The last message has no answer yet. Press Run or wait, then send again.")
     if before := _before():
         with st.container(horizontal=True, vertical_alignment="center", key="conversation"):
             turns = sum(each.role == "user" for each in before)

@@ -2,9 +2,11 @@
 
 A body (simulated size) makes a model larger and slower without changing its output. Once the page
 is open, the worker checks the machine's resources and loads the target with the default body. The
-controls name the pair without a body until a run uses the default. A run that starts before the
-target with the default body is loaded has no body. ``SPECVIZ_FIRST_BODY`` sets another default, or
-``none``. Only embedded pairs, except those of the chat model, have a default body.
+controls name the pair without a body until a run uses the default body. A run that starts before
+the target with the default body is loaded has no body.
+
+``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only embedded pairs, except those of the
+chat model, have a default body.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class FirstBody:
     _early: set[str] = field(default_factory=set)  # ids of runs started before the body was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Offer the body once the machine's resources are known; later calls check the loading."""
+        """Offer the body once the machine's resources are known. Later calls update the offer."""
         offered = self.offered
         if offered and (bodies_are_chosen() or shown_pair() != offered.without_bodies):
             self._withdraw(worker, offered)
@@ -60,7 +62,7 @@ class FirstBody:
         return None if self.loading else self.offered
 
     def use(self) -> None:
-        """Use the body in the run that was just requested, if the body is loaded."""
+        """Use the body in the run that was just requested, if the body is ready."""
         if self.ready is not None:
             set_bodies(self.ready.target_body, NO_BODY)
             use_pair(self.ready)
@@ -69,7 +71,7 @@ class FirstBody:
     def submit(
         self, worker: Worker, session: str, spec: PairSpec, prompt: TypedPrompt, choices: Choices
     ) -> Run:
-        """Submit a run.
+        """Submit a run, and return it.
 
         If the body is still being loaded, the run interrupts the loading and has no body. Loading
         starts again after the run.

@@ -12,7 +12,7 @@ from specviz.ui.session.history import RECORDED, recorded_run
 from specviz.ui.watch.run_player import recorded_label
 
 TITLE = "Watch a pair think ahead"
-CAPTION = "A small model drafts a few tokens; the large one checks them all in one pass."
+CAPTION = "A small model drafts a few tokens; a large model checks them all in one pass."
 
 
 @cache

@@ -1,6 +1,7 @@
-"""A run of the library on Watch: ``/?run=ID`` opens it, with a line above the player.
+"""Open a run from the library on Watch, at the link ``/?run=ID``.
 
-While the run is shown, the sliders show its simulated sizes if the controls name its models.
+A line above the player says that the run is from the library. If the controls name the run's
+models, the sliders show the run's simulated sizes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _BEFORE = "sizes before the opened run"
 
 
 class _Before(Value):
-    """The simulated sizes before a run was opened, and the pair selected while it is open."""
+    """The simulated sizes before a run was opened, and the pair selected while the run is open."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet
     opened: PairSpec | None
@@ -66,7 +67,7 @@ def open_linked_run(history: History) -> SpecvizError | None:
 
 
 def _forked(library: Library, trace: Trace) -> Trace | None:
-    """Return the run that this one forks, if the library still has it."""
+    """Return the run of which this run is a fork; None if the library does not have it."""
     of = trace.config.forks[-1].of if trace.config.forks else None
     try:
         other = library.open(of) if of else None
@@ -76,7 +77,10 @@ def _forked(library: Library, trace: Trace) -> Trace | None:
 
 
 def show_library_run(history: History) -> None:
-    """Draw a line for the opened run with a Close button. After closing, clear the link."""
+    """Draw a line about the opened run, with a button to close it.
+
+    If no run is open, remove the parameter ``run`` from the link.
+    """
     shown = history.opened
     if shown is None and history.opened_answer is None:
         st.session_state.pop(_BEFORE, None)
@@ -86,7 +90,7 @@ def show_library_run(history: History) -> None:
             forget_linked_moment()
         return
     with st.container(horizontal=True, vertical_alignment="center", key="opened"):
-        st.caption("This run is from the library. Press Run to start another.")
+        st.caption("This run is from the library. Press Run to start a new run.")
         if shown is not None:
             _offer_settings(shown.trace)
         st.page_link("pages/runs.py", label="All runs")
@@ -97,7 +101,7 @@ def _offer_settings(trace: Trace) -> None:
     unsupported = unsupported_settings(trace.config)
     reason = f"The controls do not support this run's {as_text(', '.join(unsupported))}."
     st.button(
-        "Use its prompt and settings", key="use_opened", type="tertiary",
+        "Use this run's prompt and settings", key="use_opened", type="tertiary",
         disabled=bool(unsupported),
         on_click=apply_settings, args=(trace.prompt.text, trace.config),
         help=reason if unsupported
@@ -114,7 +118,7 @@ def _show_sizes(trace: Trace) -> None:
 
 
 def _close(history: History) -> None:
-    """Close the opened run. Unless the pair has changed, restore the sizes from before."""
+    """Close the opened run. Unless the pair has changed, restore the earlier simulated sizes."""
     history.close()
     before: _Before | None = st.session_state.pop(_BEFORE, None)
     if before is None or before.opened != shown_pair():

@@ -25,9 +25,9 @@ T = TypeVar("T", "ForkRequest", "MomentRequest")
 
 
 class ForkRequest(Value):
-    """A request to fork a run at one place of a round.
+    """A request to fork a run at one candidate of a round.
 
-    Either ``draw`` replaces the original draw, or ``rank`` chooses one of the target's top tokens.
+    Either ``draw`` replaces the candidate's draw, or ``rank`` chooses a top token of the target.
     """
 
     run: str
@@ -53,7 +53,10 @@ def handle_player_events(worker: Worker, history: History, session: str, key: st
 
 
 def handle_moment(history: History, key: str, shown: str) -> bool:
-    """Store the moment of a new request for the shown run; return whether there was a request."""
+    """Store the moment that the player requested for the shown run.
+
+    Return whether there was a new request.
+    """
     request = _new_request(history, key, "moment", MomentRequest)
     if request is None or request.run != shown:
         return False
@@ -94,12 +97,12 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
 
 
 def _as_loaded(spec: PairSpec) -> PairSpec:
-    """Return the spec under which Watch loads the pair. The default pair then has no name."""
+    """Return the spec with which Watch loads the pair. For the default pair, it has no name."""
     return replace(spec, name=None) if spec.name == DEFAULT_PAIR else spec
 
 
 def _forked_config(trace: Trace, run_id: str, request: ForkRequest) -> RunConfig:
-    """Return the config of the fork. Raise ConfigError or LookupError if it is impossible."""
+    """Return the config of the fork. Raise ConfigError or LookupError for an invalid request."""
     if (request.draw is None) == (request.rank is None):
         raise LookupError("give either a draw or a token's rank")
     candidate = trace.rounds[request.round].candidates[request.place]

@@ -1,4 +1,4 @@
-"""The player of Watch, which shows the recorded run, a live run, or a finished one.
+"""The player of Watch, which shows the recorded run, a live run, or a finished run.
 
 While a run is in progress or a pair loads, a fragment sends the player its missing rounds several
 times a second. Until a run has its first round, the previous run is shown.
@@ -51,7 +51,10 @@ _TICK_WITH_BODIES = 0.5  # runs with bodies take seconds, and each redraw slows 
 def show_run_player(
     worker: Worker, seen: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> None:
-    """Draw the player and keep it up to date. ``seen`` is the status read by the page's script."""
+    """Draw the player and keep it up to date.
+
+    ``seen`` is the worker's status that the page's script has read.
+    """
     if history.opened_answer is not None:
         show_answer(history.opened_answer, history, _KEY, local=is_local())
         return
@@ -77,7 +80,7 @@ def show_run_player(
 
 
 def _busy_with(status: PairStatus, history: History) -> str:
-    """Return why the player may still change by itself; empty if it will not."""
+    """Return what may still change the player without a user's action; empty if nothing may."""
     run = history.current
     if history.run_without_body is not None:
         return "the pair as it is"
@@ -166,9 +169,9 @@ def _meanwhile(shown: ShownRun, run: Run, over: bool) -> str:
 
 
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
-    """Return the status while the tab shows a saved run or the recorded run.
+    """Return the status for a saved run or the recorded run.
 
-    With the recorded run, its detail describes the pair: not named, loading, ready or failed.
+    For the recorded run, the status also describes the pair: not named, loading, ready or failed.
     """
     if shown.name is not None:
         return _status_of_library_run(shown, shown.name)
@@ -257,14 +260,14 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """Yield a sentence on the acceptance expected from other texts, if step costs are missing."""
+    """Yield a sentence on the acceptance that other texts predict, if step costs are missing."""
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None
     if outlook is None or tau is None or trace.step_costs is not None:
         return
     yield (
-        f"Expected from {outlook.num_texts} other texts ({outlook.kind}): α "
-        f"{PROBABILITY.bare(outlook.alpha)}, {TOKENS.bare(tau)} tokens per round."
+        f"Expected, from {outlook.num_texts} other texts ({outlook.kind}): α "
+        f"{PROBABILITY.bare(outlook.alpha)} and {TOKENS.bare(tau)} tokens per round."
     )
 
 

@@ -1,8 +1,6 @@
-"""Runs at the pair's own size, made after a run with bodies (simulated sizes).
+"""Repeat a run at the pair's own size, to show the speedup without bodies (simulated sizes).
 
-They show the speedup of the pair itself.
-
-The library is searched first. A new run is saved there like any other run.
+If the library already has such a run, no new run is made. A new run is saved in the library.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find a saved run like the current one but without bodies, or start one.
+    """Find a saved run with the current run's settings but without bodies, or start such a run.
 
-    Only a finished current run with bodies and with the target alone timed gets such a run.
+    Do this only if the current run is finished, has bodies, and has timed the target alone.
     """
     _store_finished_speedup(history)
     run = history.current
@@ -42,7 +40,7 @@ def ensure_run_without_body(
 
 
 def leave_run_without_body(history: History) -> None:
-    """Stop the run without bodies, so that a run started by the user need not wait for it."""
+    """Stop the run without bodies, so that it does not delay a run that the user starts."""
     if history.run_without_body is not None:
         run_id, made = history.run_without_body
         made.stop()
@@ -69,7 +67,7 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
     """Return the speedup, with its interval, of a saved run of the same pair without bodies.
 
-    None if there is no such run.
+    The result is None if there is no such run.
     """
     value = kept_speedup_without_body(library, trace)
     if value is None:

@@ -69,7 +69,7 @@ def show_share(prompt: str) -> None:
 
 
 def link_of(shown: ShownRun, history: History) -> RunLink | None:
-    """Return the parts of a link to the shown run; None for the recorded run."""
+    """Return what the player needs for a link to the shown run; None for the recorded run."""
     if shown.id == RECORDED:
         return None
     own = next((each for each in history.runs if each.id == shown.id), None)

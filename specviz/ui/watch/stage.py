@@ -1,4 +1,4 @@
-"""Parts that Watch and the lesson share: the pair, the sidebar controls, the start of a run."""
+"""The parts of Watch that the lesson shares: the pair, the sidebar, and the start of a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Stage(Value):
         return run_label(self.worker.status(), self.shown) == "Run"
 
     def begin_requested_run(self, *, pressed: bool) -> bool:
-        """Begin the run that a press or a changed setting requests; return whether a run began.
+        """Begin a run if a press or a changed setting requests one; return whether a run began.
 
         Raises:
             SpecvizError: If the prompt is empty or the pair cannot be opened.
@@ -71,7 +71,7 @@ class Stage(Value):
 
 
 def open_stage() -> Stage:
-    """Start loading the pair, and draw the controls in the sidebar."""
+    """Start loading the pair, draw the controls in the sidebar, and return the ``Stage``."""
     history = session_history()
     worker, tab = the_worker(), this_tab()
     if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:

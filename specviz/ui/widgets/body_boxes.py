@@ -1,8 +1,7 @@
 """Two sliders that choose the bodies (simulated sizes) of the shown pair's models.
 
 A body makes a model larger and slower without changing its output. Below each slider is the time of
-a step with the chosen body. It was measured in one of the tab's runs or, without such a run, is an
-estimate.
+a step with the chosen body: measured in one of the tab's runs, else estimated.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ BODY_LABELS = {TARGET_BODY: "Simulate a larger target", DRAFT_BODY: "Simulate a 
 _OFFERED = "offered_target_body"  # the slider's key while the default body is offered
 _TICK = 0.25  # seconds
 _HELP = (
-    "A simulated size makes each step cost as much as a step of a larger model. The words stay the "
-    "same."
+    "A simulated size makes each step cost as much as a step of a larger model. The output stays "
+    "the same."
 )
 
 
@@ -72,7 +71,7 @@ def show_body_boxes(
 
 
 def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
-    """Return a slider's bodies: ``NO_BODY``, then those that fit into memory and the chosen one.
+    """Return a slider's bodies: ``NO_BODY``, the bodies that fit into memory, and ``chosen``.
 
     Bodies are sorted by size. The chosen body is included even if it does not fit.
     """
@@ -98,12 +97,12 @@ def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
 
 
 def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> str:
-    """Return a simulated size as a control shows it, with its parameter count if known."""
+    """Return the text of a simulated size for a control, with the parameter count if known."""
     return body_title(body, _parameters(body, shape, room))
 
 
 def _parameters(body: str, shape: ModelShape | None, room: BodyRoom | None) -> int | None:
-    """Return the parameters of the enlarged model; None without a body or if not known."""
+    """Return the number of parameters of the enlarged model; None without a body or if unknown."""
     cost = None if shape is None or room is None or body == NO_BODY else _cost(body, shape, room)
     return cost and cost.parameters
 
@@ -138,7 +137,7 @@ def _choose_other_than_offered() -> None:
 
 
 def _show_slider(role: str, key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
-    """Draw the slider of a model with the widget key ``key``; return its body."""
+    """Draw the slider of a model with the widget key ``key``; return the chosen body."""
     label = BODY_LABELS[role]
     if shape is None:
         st.caption(f"{label}: only for models with the Llama architecture.")
@@ -150,7 +149,7 @@ def _show_slider(role: str, key: str, chosen: str, shape: ModelShape | None, roo
         format_func=lambda each: size_title(each, shape, room), help=_help(bodies, shape, room),
     )  # fmt: skip
     cost = _cost(body, shape, room)
-    text = "The model is already larger than this."
+    text = "The model is already larger than the chosen size."
     if cost is not None:
         measured = measured_steps(room).get((role.removesuffix("_body"), body))
         text = step_words(body, cost, room, measured)

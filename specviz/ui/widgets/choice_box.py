@@ -19,7 +19,7 @@ from specviz.ui.session.tabs import OPEN_PAGE
 
 @dataclass(slots=True)
 class _Controls:
-    """The controls drawn for one choice, and the last known value of each."""
+    """The controls drawn so far for one choice, and the last known value of each control."""
 
     drawn: object = None  # what the latest control was drawn for: its page and labels
     values: list[str | None] = field(default_factory=list[str | None])

@@ -1,7 +1,7 @@
 """Draggable bars with which a user shapes two small distributions.
 
-During a drag the browser holds the current values. It sends them to Python at most four times a
-second, and when the drag ends. Both distributions always sum to 1.
+During a drag, the browser sends the current values to Python at most four times a second. When the
+drag ends, it sends them once more. Both distributions always sum to 1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def show_bars(
 
 
 def _received(key: str, mark: str, size: int) -> DistributionPair | None:
-    """Return the distributions that the browser last sent for bars with this mark, if valid."""
+    """Return the distributions that the browser last sent for the bars with the id ``mark``.
+
+    The result is None if there are none or if they are invalid.
+    """
     sent = (st.session_state.get(key) or {}).get("laws")
     if not isinstance(sent, dict) or sent.get("id") != mark:
         return None

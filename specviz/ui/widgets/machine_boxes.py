@@ -1,7 +1,7 @@
 """The controls that choose a pair from the models that a search found on this machine.
 
-Also lists the models that cannot be used, with reasons. The link contains the same short names of
-models that the command line accepts. Choosing models loads nothing.
+The controls also list the models that cannot be used, with reasons. The link contains the short
+names of models that the command line accepts, too. Choosing models loads nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MachinePair(Value):
 
     @property
     def shares_vocabulary(self) -> bool | None:
-        """Whether the tokenizers differ, so that the draft may propose only shared tokens.
+        """Whether the draft may propose only shared tokens, because the tokenizers differ.
 
         None if the tokenizers have not been compared.
         """
@@ -92,9 +92,9 @@ def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def keep_models(target: str | None, draft: str | None) -> None:
-    """Choose the draft of a pair that is about to be loaded.
+    """Store the draft of a pair that is about to be loaded as the user's choice.
 
-    Otherwise the default draft would change when the search finds a better one.
+    Without a choice, a search that finds a better draft would change the pair.
     """
     models = the_machine_models()
     chosen = models.named(_choice(TARGET_MODEL))
@@ -106,16 +106,16 @@ def keep_models(target: str | None, draft: str | None) -> None:
 
 
 def forget_link() -> None:
-    """Remove the models from the link; the page's own memory keeps them."""
+    """Remove the models from the link, but keep them in the session state."""
     for box in MACHINE_BOXES:
         st.query_params.pop(box, None)
 
 
 def show_machine_boxes(options: PairSpec, on_change: Callable[[], object]) -> None:
-    """Draw the controls.
+    """Draw the controls that choose the models.
 
     Args:
-        options: As in ``chosen_models``.
+        options: A spec with the device, dtype and weights with which a pair would be loaded.
         on_change: Called when the user chooses another model.
     """
     if not lists_models():
@@ -166,7 +166,7 @@ def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
         size = COUNT.shown(facts.parameters), facts.quantization
         st.caption(as_text(_joined(*size, *_fit_words(pair.draft), pair.draft.model.origin)))
     elif not fits:
-        st.caption("No smaller model here has the target's tokenizer.")
+        st.caption("No smaller model on this machine has the target's tokenizer.")
 
 
 def _target_words(model: LocalModel) -> str:
@@ -213,10 +213,10 @@ def _joined(*parts: str) -> str:
 
 
 def _show_activity(models: MachineModels, pair: MachinePair | None) -> None:
-    """Show what the background thread is doing; redraw the page when it has finished.
+    """Show what the background thread is doing; redraw the page when the thread has finished.
 
-    If it has finished since the script first read the models, the page must be redrawn, too: its
-    earlier parts show the models of that moment.
+    The page is also redrawn if the thread finished after the script first read the models: the
+    parts that are drawn already show the earlier models.
     """
     target = pair.target if pair is not None else None
 
@@ -241,7 +241,7 @@ def _show_activity_line(activity: Activity) -> None:
 
 
 def _show_places(models: MachineModels) -> None:
-    """Draw the button to search again, the user's folders, and the models that are not usable."""
+    """Draw the button *Search again*, the user's folders, and the models that cannot be used."""
     with st.container(horizontal=True, key="machine_places"):
         st.button("Search again", key="search_models", type="tertiary", on_click=models.search)
         with st.popover("Folders", type="tertiary"):
@@ -296,7 +296,7 @@ def _forget_folder(folder: Path) -> None:
 
 
 def _choice(box: str) -> str:
-    """Return the short name of the chosen model, from the link or else from the page's memory."""
+    """Return the short name of the chosen model, from the link or else the session state."""
     return st.query_params.get(box) or _memory().get(box, "")
 
 
@@ -319,7 +319,7 @@ def _take_draft(short: str | None, on_change: Callable[[], object]) -> None:
 
 
 def _link(pair: MachinePair | None) -> None:
-    """Put the choices into the link and into the page's memory."""
+    """Put the chosen models into the link and into the session state."""
     names = {box: _choice(box) for box in MACHINE_BOXES}
     for box, name in names.items():
         if pair is not None and name:

@@ -39,9 +39,9 @@ class MethodBoxes(Value):
     Attributes:
         drafters: The drafters to offer besides early exit; users can type others.
         layers: The target's number of layers, if known.
-        ends: Ranges of the numeric settings.
+        ends: The ranges of the numeric settings, by name.
         options: Keyword arguments for the Streamlit widget of every control.
-        key: Returns the widget key of a setting's control.
+        key: A function that returns the widget key for a setting's name.
         first: Initial values that differ from the defaults, by setting.
     """
 
@@ -56,7 +56,7 @@ class MethodBoxes(Value):
         """Draw the controls, and return their values by the field names of ``RunConfig``.
 
         Args:
-            drafter: The container of the drafter's control; None draws it above the others.
+            drafter: The container for the drafter's control; None draws it above all others.
         """
         with drafter or nullcontext():
             drafted_by = self._typed(
@@ -88,8 +88,8 @@ class MethodBoxes(Value):
         count = int(typed)
         replacement = count > 1 and st.toggle(
             "Allow equal first tokens", **self._first("replacement", True),
-            help="Draws the first tokens of the sequences with replacement. If this is off, the "
-            "first tokens all differ.",
+            help="Draws the first tokens of the sequences with replacement. If this is off, all "
+            "first tokens differ.",
         )  # fmt: skip
         typed_tree = st.text_input(
             "Tree", max_chars=60, placeholder="none, or 3x2x1x1", **self._first("branching", ""),
@@ -154,7 +154,7 @@ def _show_tree_size(text: str) -> None:
 
 
 def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunConfig:
-    """Return the config with the method; on a conflict, warn and use the default method."""
+    """Return the config with the method. If settings conflict, warn and use the default method."""
     try:
         trees = {
             "branching": parse_shape(method["branching"]),

@@ -1,7 +1,7 @@
 """Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
-The link contains every setting. So the page Claims can link to a chart at the setting at which a
-claim stops being true.
+The link contains every setting. So the page Claims can link to a chart that shows where a claim
+stops being true.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def show_heading(title: str, lead: str) -> None:
 
 
 def page_head() -> DeltaGenerator:
-    """Return the row at the top of a page: the heading, then buttons."""
+    """Return the container at the top of a page for the heading and the buttons beside it."""
     return st.container(horizontal=True, vertical_alignment="center", key="head")
 
 
@@ -67,8 +67,8 @@ def show_formula(latex: str, symbols: Mapping[str, str], source: str = "") -> No
 def show_reference() -> None:
     """Draw a reference to the code of the algorithm."""
     st.caption(
-        "The whole algorithm, without caches and timing, fits on one screen: "
-        "`specviz/engine/reference.py`. It emits the same tokens as the engine."
+        "`specviz/engine/reference.py` is the whole algorithm on one screen, without caches and "
+        "timing. It emits the same tokens as the engine."
     )
 
 
@@ -81,13 +81,13 @@ def show_letters() -> None:
         f"{' and '.join(named)} write *{draft}* for the draft and *{target}* for the target"
         for (draft, target), named in papers.items()
     )
-    st.caption(f"{legend}. Here both are spelled out.")
+    st.caption(f"{legend}. This page writes “draft” and “target” in full.")
 
 
 def show_chart(
     figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: Any
 ) -> Any:
-    """Draw a chart below a note and its provenance badges.
+    """Draw a chart, with a note and badges for the chart's provenance above it.
 
     ``options`` are passed to ``st.plotly_chart``, whose result is returned.
     """

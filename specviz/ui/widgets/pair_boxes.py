@@ -1,4 +1,4 @@
-"""The controls that name a pair or a target alone, the same on every page.
+"""The controls that name a pair or a target alone. Every page uses the same controls.
 
 A model that is named in a control or a link is downloaded and loaded only after a click. The list
 of this machine's models reads only headers; see ``machine_boxes``.
@@ -121,7 +121,7 @@ def _shown_weights(*, has_draft: bool) -> dict[str, Any]:
 
 
 def _shown_places(source: str) -> tuple[str, str]:
-    """Return the places (Hub id or path) of target and draft, each empty if none is named."""
+    """Return the Hub ids or paths of target and draft, each empty if no model is named."""
     if source == _MACHINE:
         pair = chosen_models(_options())
         draft = pair.draft if pair is not None else None
@@ -139,7 +139,7 @@ def _shown_embedded() -> str:
 
 
 def _embedded_captions() -> dict[str, str]:
-    """Return the caption of each installed embedded model."""
+    """Return the captions of the installed embedded models, by name."""
     captions = {
         name: f"{_HEAD_TARGETS[pair]} with {_HEAD_NAMES[kind]}"
         for name, (pair, kind) in EMBEDDED_HEADS.items()
@@ -152,7 +152,10 @@ def _embedded_captions() -> dict[str, str]:
 
 
 def _shares_vocabulary(source: str) -> bool:
-    """Return whether the tokenizers differ or, if they were not compared, the toggle's value."""
+    """Return whether the draft may propose only shared tokens.
+
+    The toggle decides this if the tokenizers have not been compared.
+    """
     known = _compared_tokenizers(source)
     return _value("shared_vocabulary").lower() == "true" if known is None else known
 
@@ -164,7 +167,7 @@ def _compared_tokenizers(source: str) -> bool | None:
 
 
 def keep_pair(spec: PairSpec) -> None:
-    """Choose the models of a pair that is about to be loaded, so that a search keeps them."""
+    """Store the models of a pair that is about to be loaded, so that no search changes them."""
     if _value("pair", _SOURCES) == _MACHINE:
         keep_models(spec.target, spec.draft)
 
@@ -244,16 +247,16 @@ def _choose_loading(source: str) -> None:
     st.toggle(
         "Shared vocabulary", key=box, bind=_LINKED, disabled=bool(differs),
         help="For two models with different tokenizers. The draft proposes only tokens that "
-             "both models have. Its own tokenizer encodes the text for it. The output still "
-             "follows the target's distribution.",
+             "both models have. The draft's tokenizer encodes the text for the draft. The output "
+             "still follows the target's distribution.",
     )  # fmt: skip
 
 
 def _choose_weights() -> None:
-    """Draw a control for the type of the target's weights and, with a draft model, of the draft's.
+    """Draw a control for the type of each model's weights.
 
-    The link is written here: a control bound to the link would write the shown text into it instead
-    of the type's name.
+    This function writes the types into the link, because a control that is bound to the link would
+    write the shown text instead of the type's name.
     """
     models = _shown_models()
     if models is None:
@@ -268,8 +271,9 @@ def _choose_weights() -> None:
                 help="Once loaded, quantised weights need less memory and less time per step. They "
                      "change the output a little. A GGUF file's own weights stay quantised on "
                      "a CPU where possible; the other quantised types need a CPU and float32. "
-                     "After loading, a note gives the difference from the original. An EAGLE head "
-                     "of a quantised target is quantised to Q8_0 unless another type is chosen.",
+                     "After loading, a note reports how much quantisation changes the output. An "
+                     "EAGLE head of a quantised target is quantised to Q8_0 unless another type is "
+                     "chosen.",
             )  # fmt: skip
 
 
@@ -289,7 +293,7 @@ def _weights_words(kind: str) -> str:
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether bodies or "none" were chosen by the user, a link or a run with the default."""
+    """Return whether the user, a link or a run with the default body chose bodies or "none"."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
@@ -302,7 +306,7 @@ def set_bodies(target: str, draft: str) -> None:
 
 
 def forget_bodies() -> None:
-    """Return to "not chosen yet". Call before the controls are drawn."""
+    """Mark the bodies as not chosen yet. Call before the controls are drawn."""
     for key in BODY_BOXES:
         st.session_state[key] = _remembered()[key] = NO_BODY
         st.query_params.pop(key, None)
@@ -310,9 +314,9 @@ def forget_bodies() -> None:
 
 
 def put_pair(target: str, draft: str) -> None:
-    """Set the controls to two models by place, without simulated sizes. Call before they are drawn.
+    """Set the controls to two models without simulated sizes. Call before they are drawn.
 
-    A place is a path or a Hub id.
+    Each model is given by its path or Hub id.
     """
     if all(os.path.isabs(each) or os.path.exists(each) for each in (target, draft) if each):
         values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
@@ -324,7 +328,7 @@ def put_pair(target: str, draft: str) -> None:
 
 
 def bodies_were_chosen() -> None:
-    """Record that bodies were chosen, so that the link names them."""
+    """Record that bodies were chosen, so that the link contains the choice."""
     _remembered()[_CHOSEN] = "yes"
 
 
@@ -343,7 +347,8 @@ def body_box(key: str) -> str:
 def link_bodies(target: str, draft: str) -> None:
     """Put chosen bodies into the link.
 
-    The target's "none" is included: without it, Watch would offer a default body.
+    The link also contains the choice "none" for the target, because Watch would otherwise offer a
+    default body.
     """
     if not bodies_are_chosen():
         return
@@ -366,7 +371,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value or, before it is drawn, that of the link or the previous page."""
+    """Return a control's value; before it is drawn, its value in the link or on the last page."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""
@@ -379,7 +384,7 @@ def _value(key: str, options: tuple[str, ...] = ()) -> str:
 
 
 def _just_opened() -> bool:
-    """Return whether this page was just opened and its controls are not drawn yet."""
+    """Return whether the user just opened this page, so that its controls are not drawn yet."""
     return _remembered().get(_PAGE) != st.session_state.get(OPEN_PAGE)
 
 

@@ -1,7 +1,7 @@
 """The panel to name, check and load a pair: embedded, on this machine, from the Hub, or by path.
 
-Without a draft it names a target alone. Checking reads only small files. A run always uses the
-models that are shown.
+Without a draft, the panel names a target alone. A check reads only small files. A run always uses
+the models that the panel shows.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _SHORTEST_PART = 0.05  # seconds: shorter parts of loading are not listed
 
 
 def active_spec(status: PairStatus) -> PairSpec:
-    """Return the pair that was last requested by a click, initially the embedded one.
+    """Return the pair that a click requested last; before the first click, the embedded pair.
 
-    If it could not be loaded, return the previous pair.
+    If the requested pair could not be loaded, return the pair before it.
     """
     previous = st.session_state.get(_READY, PairSpec())
     requested = st.session_state.get(_REQUESTED, previous)
@@ -53,7 +53,7 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
-    """Return the worker, its status, and the pair that the controls name, else the active pair."""
+    """Return the worker, its status, and a pair: the one in the controls, else ``active_spec``."""
     worker = the_worker()
     status = worker.status()
     return worker, status, shown_pair() or active_spec(status)
@@ -62,10 +62,10 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    The files of a model in a folder, a file, Ollama or the Hub cache show this. A check of a Hub
-    model downloads its small files to that cache. For any other model the result is False until the
-    model has been loaded once. On a dashboard that others can reach, no file is opened, so this
-    applies to every model that is not embedded.
+    If the model is in a folder, a file, Ollama or the Hub cache, its files are read. (A check of a
+    Hub model downloads its small files to the cache.) For any other model, the result is False
+    until the model has been loaded once. If others can reach the dashboard, no files are read, so
+    the result is False for every model that is neither embedded nor loaded.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
@@ -81,7 +81,7 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 
 
 def _file_has_chat(place: str) -> bool:
-    """Return whether a file or folder has a chat template; cached until it changes."""
+    """Return whether a model has a chat template; cached until its file or folder changes."""
     try:
         return _kept_has_chat(place, os.stat(hub_snapshot(place) or place).st_mtime_ns)
     except (OSError, ValueError):  # such as the name of a model of Ollama
@@ -216,7 +216,7 @@ def _vocabulary_text(found: PairCheck) -> str:
 
 
 def size_words(ratio: float) -> str:
-    """Describe the ratio of the target's parameters to the draft's."""
+    """Return a sentence on the ratio of the target's parameters to the draft's."""
     if ratio > 1.05:
         return f"The target is {times(ratio)} as large as the draft."
     if ratio > 0.95:
@@ -252,7 +252,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
                 "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
                 help="The step costs, on which c, v and the forecast depend, come from timed runs "
-                    "and from a saved table. This discards both and measures a new table.",
+                    "and from a saved table. A new measurement replaces both.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")

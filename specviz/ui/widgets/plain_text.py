@@ -28,7 +28,10 @@ _LATE = re.compile(
 
 
 def as_text(foreign: object) -> str:
-    """Return one line of Markdown that shows the text, with codes for invisible characters."""
+    """Return one line of Markdown that shows the text as it is, except for invisible characters.
+
+    Invisible characters are shown as codes.
+    """
     line = "".join(map(visible, " ".join(str(foreign).split())))
     apart = _LATE.sub(lambda found: found[0] + _JOINER, line)
     return _HEAD.sub(r"\1\\", _SIGNS.sub(r"\\\1", apart))

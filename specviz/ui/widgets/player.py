@@ -26,7 +26,7 @@ def show_player(data: dict[str, Any], *, key: str) -> None:
 
 
 def player_state(key: str, name: str) -> object:
-    """Return the last value that the browser sent under a name; None if it has sent nothing."""
+    """Return the last value that the browser sent under ``name``; None if it has sent none."""
     state = st.session_state.get(key) or {}
     return state.get(name)
 

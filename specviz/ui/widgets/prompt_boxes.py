@@ -1,8 +1,9 @@
 """The prompt controls of a page: a preset and a text, kept in sync.
 
-Both have ``persist_state``: they keep their values when the user leaves the page, and Streamlit
-repeats a value that the script set until the browser has it. Without that, a script run that is
-interrupted early loses the value, and the browser reports an empty prompt as if it had been typed.
+Both controls have ``persist_state``: they keep their values when the user leaves the page, and
+Streamlit sends a value that the script set again until the browser has it. Without
+``persist_state``, a script run that is interrupted early loses the value. The browser then reports
+an empty prompt, as if the user had typed it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EARLIER = "messages before"  # session state: the earlier messages of the conver
 
 @dataclass(frozen=True, slots=True)
 class PromptBoxes:
-    """The prompt controls; ``prefix`` separates the keys of two pages.
+    """The prompt controls of a page, whose keys begin with ``prefix``.
 
     Linked controls start with the link's values, and put a chosen preset into the link. A custom
     prompt is never added to the link automatically: the user decides whether to share it. Other
@@ -93,7 +94,8 @@ class PromptBoxes:
     def settle(self) -> str:
         """Set and return the prompt before its controls are drawn.
 
-        It is the page's previous prompt, else that of the link or of Watch, else the first preset.
+        The prompt is the page's previous prompt, else the prompt of the link or of Watch, else the
+        first preset.
         """
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
@@ -101,7 +103,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """Replace the default prompt of the other mode (chat or text) by this mode's."""
+        """If the prompt is a default, use the default of this mode (chat or text)."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours
@@ -124,14 +126,20 @@ class PromptBoxes:
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
 
     def _of_watch(self) -> tuple[str, str] | None:
-        """Return preset and prompt of Watch; None without a prompt there or in a conversation."""
+        """Return the preset and the prompt of Watch.
+
+        The result is None if Watch has no prompt, or if its prompt belongs to a conversation.
+        """
         state, watch = st.session_state, PromptBoxes()
         if not state.get(watch._prompt) or watch._preset not in state or state.get(EARLIER):
             return None
         return state[watch._preset], state[watch._prompt]
 
     def _can_take(self, own: tuple[str, str], *, chat: bool) -> bool:
-        """Return whether Watch has a prompt other than ``own`` that ``_fit`` would not replace."""
+        """Return whether to offer the prompt of Watch.
+
+        It is offered if it differs from ``own`` and ``_fit`` would not replace it.
+        """
         theirs = self._of_watch()
         return theirs is not None and theirs != own and theirs[0] != _names(not chat)[0]
 
@@ -189,7 +197,7 @@ def _link(preset: str) -> None:
 
 
 def _preset_texts() -> dict[str, str]:
-    """Return the texts of all presets by their names; the first is a text to continue."""
+    """Return the texts of all presets by name; the first preset is a text to continue."""
     return {_name(each): each.text for each in (*read_presets(), *read_chat_prompts())}
 
 

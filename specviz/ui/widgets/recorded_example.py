@@ -1,4 +1,4 @@
-"""The caption of a recorded result, which a page shows until the user makes a new one."""
+"""The caption of a recorded result, which a page shows until the user has a new result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ def prompt_sentence(prompt: str) -> str:
 
 
 def show_example_caption(press: str, about: str) -> None:
-    """State that a result is recorded, which button makes a new one, and what was measured."""
+    """Draw the caption of a recorded result.
+
+    Args:
+        press: The label of the button that makes a new result.
+        about: Sentences on what was measured.
+    """
     st.caption(
         f"**Recorded example** from another machine; press *{press}* for a result of your own. "
         f"{about}"

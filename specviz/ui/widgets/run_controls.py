@@ -1,4 +1,4 @@
-"""The controls of a run: three in view, the others under More settings.
+"""The controls of a run: three are always visible, the others are under More settings.
 
 The link contains all values except a custom prompt. Changing a value requests a new run, unless the
 toggle *Run again when a setting changes* is off.
@@ -47,8 +47,8 @@ def _ask_restart() -> None:
 class Choices(Value):
     """The values of the controls.
 
-    ``detects_chat``: whether the run uses the target's chat template if the target, once loaded,
-    turns out to have one. False if the page already knows that it has one.
+    ``detects_chat``: whether the run uses a chat template if the loaded target turns out to have
+    one. False if the page already knows that the target has a chat template.
     """
 
     prompt: str
@@ -108,17 +108,20 @@ def choose_run(*, has_chat: bool, draft: str, layers: int | None) -> Choices:
 
 
 def watched_temperature() -> float:
-    """Return the temperature chosen on Watch, with which the other pages start."""
+    """Return the temperature chosen on Watch, which is the initial value on other pages."""
     return round(st.session_state.get(_TEMPERATURE_KEY, _TEMPERATURE), 2)
 
 
 def watched_chat() -> bool:
-    """Return Watch's setting for using a chat template, with which the other pages start."""
+    """Return Watch's setting for the chat template, which is the initial value on other pages."""
     return bool(st.session_state.get(_WATCHED_CHAT, True))
 
 
 def choose_chat_template(key: str, hint: str | None = None) -> bool:
-    """Draw another page's chat template setting, which starts like that of Watch."""
+    """Draw the chat template setting of another page, and return its value.
+
+    Its initial value is the setting on Watch.
+    """
     start_like_watch(key, watched_chat(), True)
     return st.toggle("Chat template", True, key=key, bind="query-params", help=hint)
 
@@ -135,7 +138,7 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
 
 
 def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
-    """Use the link's drafter if it fits the pair and none was chosen for pairs of this kind."""
+    """Use the link's drafter if it fits the pair and none was chosen for this kind of pair."""
     linked = st.query_params.get(DRAFTER_KEYS[MODEL])
     known = key in st.session_state or key in st.query_params
     if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):
@@ -151,7 +154,7 @@ def _warn_dropped(linked: dict[str, str | None]) -> None:
 
 
 def _forked(config: RunConfig) -> RunConfig:
-    """Return the config with the link's forks. Draw a note on the fork, or on why it is ignored."""
+    """Return the config with the link's forks, and draw a note. Ignore invalid forks."""
     linked = st.query_params.get(FORKS)
     if not linked:
         return config
@@ -223,7 +226,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
 
 
 def apply_settings(prompt: str, config: RunConfig) -> None:
-    """Set the controls to a run's settings, before they are drawn. Starts no run."""
+    """Set the controls to a run's settings before they are drawn. Start no run."""
     assert not unsupported_settings(config)
     _PROMPT.put(prompt)
     st.session_state["more"] = True  # controls set while the expander is closed would not update
@@ -250,7 +253,7 @@ def unsupported_settings(config: RunConfig) -> tuple[str, ...]:
 
 
 def _values_of(config: RunConfig) -> dict[str, Any]:
-    """Return the settings by the keys of their controls, without settings the method ignores."""
+    """Return the settings, by control key, without settings that the method ignores."""
     names = ("gamma", "temperature", "top_k", "top_p", "seed", "ignore_eos", "chat")
     own = {name: getattr(config, name) for name in names}
     return {"length": config.max_new_tokens} | own | method_of(config)

@@ -1,7 +1,8 @@
-"""Symbols within sentences: the first use of each has a card with its name and its meaning.
+"""Symbols in sentences: the first use of a symbol has a card with its name and its meaning.
 
-The card opens on hover and on focus, so also with the keyboard and on touch; ``assets/shell.css``
-draws it. Such a sentence is Markdown with HTML, so text from outside must be escaped.
+The card opens on hover and on focus, so it also works with the keyboard and on touch screens;
+``assets/shell.css`` draws it. A sentence with cards is Markdown with HTML, so foreign text must be
+escaped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def show_sentence(text: str) -> None:
 
 
 def show_symbols(*names: str) -> None:
-    """Draw a line of symbols with their names, for a page whose sentences use them anywhere."""
+    """Draw a line of symbols with their names; each symbol has a card in this line."""
     named = (f"{SYMBOLS[each].sign} {SYMBOLS[each].name}" for each in names)
     line = " · ".join(each.replace(" ", "\u00a0") for each in named)  # no line break within a name
     st.caption(with_cards(line), unsafe_allow_html=True)
@@ -39,7 +40,7 @@ def with_cards(text: str) -> str:
 
 
 def _first_uses(text: str) -> list[tuple[int, Symbol]]:
-    """Return each symbol that the text uses, with the place of its first use."""
+    """Return the position of each symbol's first use in the text, together with the symbol."""
     found: dict[str, int] = {}
     for use in _VERBATIM_OR_SIGN.finditer(text):
         if use[0] in _BY_SIGN:
