@@ -44,7 +44,7 @@ def test_rejects_a_cache_with_wrong_rollback(llama: Path, monkeypatch: pytest.Mo
     ("settings", "words"),
     [
         ({"target": None}, "without a target"),
-        ({"name": "tinystories"}, "Give only one"),
+        ({"name": "tinystories"}, "Give either the pair"),
     ],
 )
 def test_rejects_incomplete_requests(llama: Path, settings: dict[str, object], words: str) -> None:
@@ -227,7 +227,7 @@ def test_rejects_different_tokenizers_with_the_first_difference(llama_copy: Path
     file.write_text(json.dumps(data))
     message = refusal(PairError, llama_copy)
     assert f"token 40 is {second!r} in the draft and {first!r} in the target" in message
-    assert f"2 of {VOCABULARY} differ" in message
+    assert f"2 of {VOCABULARY} tokens differ" in message
     assert "draft of the target's model family" in message
 
 
