@@ -128,9 +128,7 @@ def test_a_wrong_state_to_continue_from_shows_from_position_2_on(models: Models)
     report = report_of(models, Faults(head=models.recycled))
     assert kinds(report) == ["lower", "positions", "setting"]
     assert report.fits == "continuing after the norm"
-    assert (
-        "lower at position 2; no earlier position shows a difference" in report.findings[1].sentence
-    )
+    assert "at position 2; no earlier position shows a difference" in report.findings[1].sentence
     assert report.lower
     first, second, _ = (each.given for each in report.positions)
     assert first.low < 0 < first.high

@@ -65,8 +65,8 @@ def test_form_and_name_of_a_method(changes: dict[str, Any], form: str, words: st
 @pytest.mark.parametrize(
     ("changes", "culprit"),
     [
-        ({"rule": "over-accept", "epsilon": 0.1}, "rule=over-accept writes"),
-        ({"rule": "typical", "epsilon": 0.1}, "rule=typical writes"),
+        ({"rule": "over-accept", "epsilon": 0.1}, "rule=over-accept changes"),
+        ({"rule": "typical", "epsilon": 0.1}, "rule=typical changes"),
         ({"drafter": "some.module:Drafter"}, "custom drafters"),
         ({"draft_until": "oracle"}, "no speed"),
     ],

@@ -157,9 +157,9 @@ def report(
     ("by", "kinds", "words"),
     [
         ((0, 0, 0), [], "No difference shown"),
-        ((-5, -5, -3), ["lower", "positions"], "lower from position 1 on"),
-        ((0, -5, -3), ["lower", "positions"], "lower at position 2; no earlier position shows"),
-        ((5, 4, 3), ["higher"], "it has another head"),
+        ((-5, -5, -3), ["lower", "positions"], "lower than the reference's from position 1 on"),
+        ((0, -5, -3), ["lower", "positions"], "at position 2; no earlier position shows"),
+        ((5, 4, 3), ["higher"], "or another head"),
     ],
 )
 def test_the_first_position_that_accepts_less_is_named(
