@@ -225,7 +225,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--lane gamma=2 --lane gamma=0 --prompt x", "gamma is 0"),
         ("--lane gamma=2 --lane speed=9 --prompt x", "no setting 'speed'"),
         ("--lane gamma=2 --lane seed=9 --prompt x", "differ in seed"),
-        ("--lane gamma=2 --lane target=x --prompt x", "a target and no draft"),
+        ("--lane gamma=2 --lane target=x --prompt x", "a target but no draft"),
         ("--lane gamma=2 --lane gamma=8 --prompt x --repeats 0", "number of repeats is 0"),
         ("--lane gamma=2 --lane gamma=8 --prompt x --gamma 99", "gamma is 99"),
         ("--lane gamma=2 --lane gamma=8 --prompt x --fail-below 0.9", "Add --against"),

@@ -78,7 +78,7 @@ def test_the_remedy_for_a_lane_without_a_draft_works(
 ) -> None:
     arguments = [*COMMANDS["compare"], "--target", str(folder / "target")]
     error = refused([*arguments, "--lane", lane], capsys)
-    assert "a target and no draft" in error
+    assert "a target but no draft" in error
     (lookup,) = re.findall(r"drafter=prompt-lookup", error)
     assert main([*arguments, "--lane", f"gamma=3,{lookup}"]) == 0
     assert main([*arguments, "--lane", f"drafter=model,draft={folder / 'draft'}"]) == 0

@@ -140,7 +140,7 @@ def test_models_replace_the_default_ones() -> None:
         ("speed=9", "no setting 'speed'"),
         ("epsilon=0.1", "only affects rule=over-accept or typical"),
         ("pair=a,draft=b", "a pair, and also a draft or a target"),
-        ("target=b", "a target and no draft"),
+        ("target=b", "a target but no draft"),
         ("name=" + "x" * 61, "name is too long"),
         ("name=a\x1b[31m", "control characters"),
     ],
@@ -268,7 +268,7 @@ def test_a_loaded_plan_has_the_same_key() -> None:
         ({"lanes": lanes("seed=1", "seed=2")}, "differ in seed"),
         ({"lanes": lanes("gamma=2", "max-new-tokens=5")}, "differ in max_new_tokens"),
         ({"lanes": lanes("gamma=2", "chat=yes")}, "differ in chat"),
-        ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "has a fork, which repeats"),
+        ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "has a fork. Repeats use"),
         (
             {"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])},
             "6 consecutive seeds are needed",

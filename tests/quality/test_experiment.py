@@ -86,6 +86,6 @@ def test_an_experiment_without_an_answer_is_refused(changes: dict[str, Any], say
 
 def test_the_last_seed_must_be_valid() -> None:
     _, most = LIMITS["seed"].whole_ends
-    with pytest.raises(ConfigError, match="48 seeds"):
+    with pytest.raises(ConfigError, match="48 consecutive seeds"):
         _ = experiment(config=replace(CONFIG, seed=most - 46)).plan
     _ = experiment(config=replace(CONFIG, seed=most - 47)).plan

@@ -33,7 +33,7 @@ def kind(name: str | None, found: Ratio) -> KindResult:
         ([ratio("seeds", count=1)], "without an interval, because there are too few runs"),
         (
             [ratio("prompts"), ratio("seeds")],
-            "with its 95 % interval over prompts, or over repeats for a lane with one prompt",
+            "with its 95 % interval over prompts, or over repeats if a lane has one prompt",
         ),
     ],
 )

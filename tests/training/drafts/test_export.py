@@ -280,10 +280,10 @@ class TestHeadsInGguf:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"layers": 2}, "no place for layers.1"),
-            ({"fc_norm": True}, "no place for fc_norm"),
-            ({"bias": True}, "no place for midlayer"),
-            ({"joined": 2, IDS: [2, 5]}, "one layer that read three"),
+            ({"layers": 2}, "cannot store layers.1"),
+            ({"fc_norm": True}, "cannot store fc_norm"),
+            ({"bias": True}, "cannot store midlayer"),
+            ({"joined": 2, IDS: [2, 5]}, "one layer that reads three"),
         ],
     )
     def test_heads_that_llama_cpp_cannot_run_are_refused(
