@@ -55,13 +55,13 @@ def best_gamma(
 def batch_map(found: BatchForecast) -> tuple[tuple[MapPoint, ...], ...]:
     """Return the points of the map, by context and then by batch."""
     return tuple(
-        tuple(_point(found, batch, context, largest) for batch in found.costs.batches)
-        for context, largest in zip(found.costs.contexts, found.largest, strict=True)
+        tuple(_point(found, batch, context) for batch in found.costs.batches)
+        for context in found.costs.contexts
     )
 
 
-def _point(found: BatchForecast, batch: int, context: int, largest: int) -> MapPoint:
-    if batch > largest:
+def _point(found: BatchForecast, batch: int, context: int) -> MapPoint:
+    if not found.costs.fits(batch, context):
         return MapPoint(batch=batch, context=context, gamma=None, speedup=None, fixed=None)
     gamma, speedup = best_gamma(found.costs, found.acceptance, batch, context)
     fixed = batch_speedup(found.costs, found.acceptance, batch, context, found.gamma)

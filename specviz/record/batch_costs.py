@@ -10,7 +10,8 @@ from __future__ import annotations
 from specviz.record.step_costs import interpolate
 from specviz.values import Value
 
-Grid = tuple[tuple[float, ...], ...]  # seconds: [batch][context]
+# Seconds: [batch][context]. A batch's row ends at the longest context that fits into memory.
+Grid = tuple[tuple[float, ...], ...]
 
 
 class BatchCosts(Value):
@@ -51,7 +52,12 @@ class BatchCosts(Value):
         return self.verification(batch, context, gamma) / self.plain_step(batch, context)
 
     def _at(self, grid: Grid, batch: int, context: float) -> float:
-        return interpolate(self.contexts, grid[self.batches.index(batch)], context)
+        row = grid[self.batches.index(batch)]
+        return interpolate(self.contexts[: len(row)], row, context)
+
+    def fits(self, batch: int, context: int) -> bool:
+        row = self.plain[self.batches.index(batch)]
+        return context in self.contexts[: len(row)]
 
 
 class BatchAcceptance(Value):
@@ -79,19 +85,21 @@ class BatchPoint(Value):
     and ``padded`` are speedups of whole batches, until the last text has ended: without the rows of
     ended texts, and with every pass padded to a rectangle. Speedups are ratios of tokens per second
     to those of plain decoding of the same batch. ``low`` and ``high``: the 95 % interval of
-    ``speedup``; None with fewer than two repeats.
+    ``speedup``; None with few repeats.
     """
 
     batch: int
     context: float  # mean tokens before a round
     forecast: float
     speedup: float
+    error: float  # forecast / speedup - 1
     low: float | None
     high: float | None
     compact: float
     padded: float
     plain: float  # tokens per second of plain decoding, all sequences together
     v: float
+    tokens: float  # per round
     same_texts: bool  # whether every text equals that of its single run
 
 
@@ -132,5 +140,5 @@ class BatchForecast(Value):
     costs: BatchCosts
     acceptance: BatchAcceptance
     points: tuple[BatchPoint, ...] = ()
-    largest: tuple[int, ...] = ()  # for each context, the largest batch that fits into memory
+    clock: str = "wall"  # or "processor": other processes do not count
     experts: ExpertReads | None = None

@@ -48,7 +48,8 @@ class BatchTimer:
         )
         generator = torch.Generator().manual_seed(0)
         for cache in (self._draft.keys, self._draft.values, self._target.keys, self._target.values):
-            cache.copy_(torch.randn(cache.shape, generator=generator) * _SPREAD)
+            cache[0].normal_(0.0, _SPREAD)
+            cache[1:] = cache[:1]
         self._ids = torch.randint(pair.vocabulary, (batch, capacity), generator=generator).tolist()
         sampler, self._uniforms = Sampler(config), Uniforms(config.seed)
         self._sampler = sampler
