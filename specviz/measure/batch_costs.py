@@ -29,8 +29,9 @@ GAMMAS = (1, 2, 3, 5, 8)
 SHORTEST = 256  # tokens of context
 _KIND = "batch-forecasts"
 _LATER = 3  # draft steps after the first, in the phases that give the cost of a later step
+_PHASES = ((1, 1), (2, 1), (1, 1 + _LATER))  # tokens fed in the first step, candidates drafted
 _SAMPLES = 3  # of a phase that takes little time
-_LONG = 0.3  # seconds; a longer phase is timed once per repeat
+_LONG = 0.3  # seconds; a turn that takes longer is timed once per repeat
 _SHARE = 0.5  # of the free memory that the caches may take
 _LONGEST = 4096  # tokens of context, for models that have no limit
 _MARGIN = 32
@@ -102,21 +103,33 @@ def _grid(rows: Sequence[tuple[float, ...]]) -> Grid:
 def _column(
     timer: BatchTimer, context: int, gammas: Sequence[int], repeats: int
 ) -> tuple[float, ...]:
-    """Return the seconds of a plain step, the draft steps and the verifications, in turn."""
-    phases: list[Callable[[], float]] = [
-        lambda: timer.plain_step(context),
-        lambda: timer.draft_phase(context, 1, 1),
-        lambda: timer.draft_phase(context, 2, 1),
-        lambda: timer.draft_phase(context, 1, 1 + _LATER),
-        *(lambda gamma=gamma: timer.verification(context, gamma) for gamma in gammas),
-    ]
-    found: list[list[float]] = [[] for _ in phases]
+    """Return the seconds of a plain step, the draft steps and the verifications.
+
+    Draft phases and verifications alternate, as in a run, so that the processor's caches are in the
+    same state. Every row of turns, and of plain steps, begins with an uncounted one.
+    """
+    plain, drafts = list[float](), [list[float]() for _ in _PHASES]
+    verifications: list[list[float]] = [[] for _ in gammas]
     for _ in range(repeats):
-        for phase, times in zip(phases, found, strict=True):
-            first = phase()  # the caches still hold the data of the phase before
-            times.extend([first] if first > _LONG else [phase() for _ in range(_SAMPLES)])
-    plain, one, two, longer, *verify = (median(each) for each in found)
-    return plain, one, two, max(1e-9, (longer - one) / _LATER), *verify
+        plain += _row(lambda: (timer.plain_step(context),))[0]
+        for number in range(max(len(_PHASES), len(gammas))):
+            kind, chosen = number % len(_PHASES), number % len(gammas)
+            drafting, verifying = _row(lambda at=(kind, chosen): (
+                timer.draft_phase(context, *_PHASES[at[0]]),
+                timer.verification(context, gammas[at[1]]),
+            ))  # fmt: skip
+            drafts[kind] += drafting
+            verifications[chosen] += verifying
+    one, two, longer = (median(each) for each in drafts)
+    later = max(1e-9, (longer - one) / _LATER)
+    return median(plain), one, two, later, *(median(each) for each in verifications)
+
+
+def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
+    """Return the times of each phase over some turns; a long first turn is the only one."""
+    first = turn()
+    times = [first] if sum(first) > _LONG else [turn() for _ in range(_SAMPLES)]
+    return [list(each) for each in zip(*times, strict=True)]
 
 
 def _fitting(pair: Pair, batch: int, contexts: Sequence[int]) -> list[int]:
