@@ -3,7 +3,8 @@
 A repeat takes every batch in turn: it times the batch's phases alone, then decodes the prompts
 plainly, speculatively without the rows of ended texts (compact), and speculatively with padded
 passes. So forecast and measurement see the same machine at the same time. The acceptance of the
-forecast comes from single runs of the same prompts, whose texts the batch must repeat.
+forecast comes from single runs of the same prompts, whose texts the batch must repeat; it counts
+the rounds in which all sequences are running, as the measurement does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +183,13 @@ def _repeat(
     costs = measure_batch_costs(
         pair, config, batches=(batch,), contexts=(context,), gammas=(config.gamma,), clock=clock
     )
-    acceptance = acceptance_of([each.rounds for each in singles], config.gamma)
     groups = range(0, len(prompts) // batch * batch, batch)
+    rounds = [
+        entry
+        for first in groups
+        for entry in _steady_rounds([each.rounds for each in singles[first : first + batch]])
+    ]
+    acceptance = acceptance_of([rounds], config.gamma)
     plain = steady = compact = padded = 0.0
     tokens = steady_tokens = 0
     same = True
@@ -247,6 +254,13 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
     run = speculate(pair, prompt, config)
     rounds = tuple(run)
     return _Single(token_ids=run.emitted, rounds=rounds)
+
+
+def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
+    """Return the rounds that single runs make while all of them are running."""
+    whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
+    count = min(map(len, whole))
+    return [entry for rounds in whole for entry in rounds[:count]]
 
 
 def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptance:

@@ -61,6 +61,13 @@ def test_bench_loads_the_pair_with_and_without_bodies(
     assert "'huge' is not a simulated size." in capsys.readouterr().err
 
 
+def test_batch_refuses_other_modes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--batch", "--gpu"]) == 2
+    assert "--batch does not go with" in capsys.readouterr().err
+    assert main(["bench", "--temperature", "0.7"]) == 2
+    assert "--temperature needs --batch." in capsys.readouterr().err
+
+
 def test_bench_tables_have_rows_groups_and_machine() -> None:
     lines = render_bench(Painter(colour=False, width=80), bench_result()).split("\n")
     assert "  lane   tokens per second" in lines

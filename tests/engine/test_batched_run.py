@@ -215,6 +215,20 @@ def test_one_round_makes_one_target_pass(pair: Pair, monkeypatch: pytest.MonkeyP
     assert counted.rows[-1] == [5] * 8
 
 
+def test_a_failed_pass_ends_all_runs(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = BatchedSpeculation(pair, PROMPTS, config(0.0), seeds=SEEDS)
+    next(batch)
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("in the pass")
+
+    monkeypatch.setattr(step_batch.CompiledStep, "feed_rows", fail)
+    with pytest.raises(RuntimeError, match="in the pass"):
+        next(batch)
+    assert all(run.done for run in batch.runs)
+    assert next(batch, None) is None
+
+
 def test_what_a_batch_refuses(pair: Pair) -> None:
     with pytest.raises(ConfigError, match="cannot draft"):
         BatchedSpeculation(pair, PROMPTS, config(0.0, drafter="early-exit:1"))

@@ -12,9 +12,9 @@ There is no scheduler: runs begin together, and no new run takes the place of on
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-
-import torch
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from specviz.engine.decoding.endings import room_for
 from specviz.engine.decoding.plain_decoding import PlainRun
@@ -96,25 +96,23 @@ class BatchedPlainRun(Iterator[tuple[int | None, ...]]):
         return tuple(next(found) if run in going else None for run in self.runs)
 
 
-def read_together(readings: Sequence[Reading], batches: Sequence[StepBatch]) -> list:
+def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]) -> list[Any]:
     """Make the passes of several readings together; return the result of each.
 
     While a reading waits for a pass of an earlier batch, no pass of a later one is made. So with
     the draft's batch before the target's, one target pass serves all runs.
     """
-    results: list = [None] * len(readings)
+    results: list[Any] = [None] * len(readings)
     waiting = dict[int, Feed]()
 
-    def go_on(index: int, logits: torch.Tensor | None) -> None:
+    def go_on(index: int, resume: Callable[[], Feed]) -> None:
         try:
-            waiting[index] = (
-                next(readings[index]) if logits is None else readings[index].send(logits)
-            )
+            waiting[index] = resume()
         except StopIteration as end:
             results[index] = end.value
 
-    for index in range(len(readings)):
-        go_on(index, None)
+    for index, reading in enumerate(readings):
+        go_on(index, partial(next, reading))
     while waiting:
         batch, ready = next(
             (batch, ready)
@@ -122,8 +120,14 @@ def read_together(readings: Sequence[Reading], batches: Sequence[StepBatch]) -> 
             if (ready := [index for index, feed in waiting.items() if batch.has(feed)])
         )
         feeds = [waiting.pop(index) for index in ready]
-        for index, logits in zip(ready, batch.feed(feeds), strict=True):
-            go_on(index, logits)
+        try:
+            found = batch.feed(feeds)
+        except BaseException as error:
+            for index in ready:
+                go_on(index, partial(readings[index].throw, error))
+        else:
+            for index, logits in zip(ready, found, strict=True):
+                go_on(index, partial(readings[index].send, logits))
     return results
 
 

@@ -169,6 +169,9 @@ class Speculation(SpeculativeRun):
             with memory_errors(self.pair.device):
                 entry = yield from self._playing_round()
                 self._played.append(entry)
+        except GeneratorExit:
+            self._done = True
+            raise
         except BaseException as error:
             self._done = True  # the caches are inconsistent: never continue
             self._failure = error

@@ -30,10 +30,18 @@ Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
 
 
 def read_alone(reading: Reading[T]) -> T:
-    """Make each pass of a reading by itself, and return the reading's result."""
+    """Make each pass of a reading by itself, and return the reading's result.
+
+    A reading gets the error of a failed pass, as if it had called the step.
+    """
     try:
         feed = next(reading)
         while True:
-            feed = reading.send(feed.step.feed(feed.token_ids, feed.num_logits))
+            try:
+                logits = feed.step.feed(feed.token_ids, feed.num_logits)
+            except BaseException as error:
+                feed = reading.throw(error)
+            else:
+                feed = reading.send(logits)
     except StopIteration as end:
         return end.value
