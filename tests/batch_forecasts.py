@@ -13,6 +13,7 @@ from specviz.record.batch_costs import (
     BatchPoint,
     ExpertPoint,
     ExpertReads,
+    ExpertRun,
     Grid,
 )
 
@@ -79,6 +80,7 @@ def batch_forecast(**changes: Any) -> BatchForecast:
             )
             for rows in (1, 2, 4, 6, 9)
         ),
+        run=ExpertRun(gamma=5, tokens=3.5, step=2.0, verification=6.1, speedup=0.7),
     )
     given = {
         "created": "2026-01-01T00:00:00+00:00", "pair": "tinystories", "target": "90M",

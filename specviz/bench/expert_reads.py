@@ -1,19 +1,22 @@
-"""How many experts the passes of a small Mixtral-shaped model read, and what that costs.
+"""How many experts the passes of a small Mixtral-shaped pair read, and what that costs.
 
-The model has random weights, and its text is its own, drawn at temperature 1. A pass over several
-rows reads every expert that at least one row chose. The rows of a verification are neighbours in a
-text, whose choices may be more alike than independent ones.
+The target has random weights, and its text is its own. A pass over several rows reads every expert
+that at least one row chose. The rows of a verification are neighbours in a text, whose choices may
+be more alike than independent ones. The draft is the target with one expert per token.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from statistics import fmean, median
 from typing import Any
 
+from specviz.bench.random_pair import pair_of_models
 from specviz.figures.batch_forecast import independent_experts
-from specviz.record.batch_costs import ExpertPoint, ExpertReads
+from specviz.record.batch_costs import ExpertPoint, ExpertReads, ExpertRun
+from specviz.record.trace import RunConfig
 from specviz.values import Value
 
 ROWS = (1, 2, 3, 4, 6, 9, 17)
@@ -21,6 +24,7 @@ _EXPERTS, _PER_TOKEN = 8, 2
 _PROMPT = 8  # random tokens before the text
 _TEXT = 96
 _REPEATS = 6
+_GAMMA = 5
 
 
 class ExpertShape(Value):
@@ -44,7 +48,7 @@ def measure_expert_reads(
 
     say("a small mixture of experts")
     shape = shape or ExpertShape()
-    model = _model(shape)
+    model = _model(shape, _PER_TOKEN)
     ids = _text(model, shape)
     found: dict[int, list[tuple[float, float]]] = {count: [] for count in rows}
     with torch.inference_mode():
@@ -66,14 +70,62 @@ def measure_expert_reads(
             )
             for count, passes in found.items()
         ),
+        run=_run(model, shape, ids[0, :_PROMPT].tolist()),
     )
 
 
-def _model(shape: ExpertShape) -> Any:
+def _run(target: Any, shape: ExpertShape, prompt: Sequence[int]) -> ExpertRun:
+    """Decode with this engine, plainly and speculatively, and count the target's experts."""
+    from specviz.engine import decode_plainly, speculate
+
+    draft = _model(shape, 1)
+    draft.load_state_dict(target.state_dict())
+    pair = pair_of_models(target, draft, vocabulary=shape.vocabulary, step="library")
+    config = RunConfig(
+        gamma=_GAMMA, max_new_tokens=_TEXT // 2, temperature=0.0, ignore_eos=True, record=False
+    )
+    with _distinct_experts(target) as steps:
+        plain = decode_plainly(pair, prompt, config)
+        steps.clear()  # the prompt's
+        began = time.process_time()
+        count = len(list(plain))
+        plainly = (time.process_time() - began) / count
+    with _distinct_experts(target) as verifications:
+        run = speculate(pair, prompt, config)
+        verifications.clear()
+        began = time.process_time()
+        rounds = list(run)
+        speculatively = (time.process_time() - began) / len(run.emitted)
+    return ExpertRun(
+        gamma=_GAMMA,
+        tokens=len(run.emitted) / len(rounds),
+        step=fmean(steps),
+        verification=fmean(verifications),
+        speedup=plainly / speculatively,
+    )
+
+
+@contextmanager
+def _distinct_experts(model: Any) -> Iterator[list[int]]:
+    """Collect the number of distinct experts of each layer's passes."""
+    found = list[int]()
+
+    def count(_module: Any, _given: Any, routed: Any) -> None:
+        found.append(routed[2].unique().numel())
+
+    hooks = [layer.mlp.gate.register_forward_hook(count) for layer in model.model.layers]
+    try:
+        yield found
+    finally:
+        for each in hooks:
+            each.remove()
+
+
+def _model(shape: ExpertShape, per_token: int) -> Any:
     import torch
     from transformers import MixtralConfig, MixtralForCausalLM
 
-    config = MixtralConfig(
+    config: Any = MixtralConfig(
         vocab_size=shape.vocabulary,
         hidden_size=shape.width,
         intermediate_size=shape.feed_forward,
@@ -81,9 +133,11 @@ def _model(shape: ExpertShape) -> Any:
         num_attention_heads=8,
         num_key_value_heads=8,
         num_local_experts=_EXPERTS,
-        num_experts_per_tok=_PER_TOKEN,
+        num_experts_per_tok=per_token,
         max_position_embeddings=512,
+        sliding_window=None,
     )
+    config._experts_implementation = "eager"  # reads only the experts that rows chose
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = MixtralForCausalLM(config)
@@ -112,11 +166,10 @@ def _pass(model: Any, ids: Any, begin: int, count: int) -> tuple[float, float]:
     cache = DynamicCache()
     model(ids[:, :begin], past_key_values=cache, use_cache=True)
     fed = ids[:, begin : begin + count]
-    began = time.process_time()
-    out = model(fed, past_key_values=cache, use_cache=True, output_router_logits=True)
-    seconds = time.process_time() - began
-    chosen = [layer.topk(_PER_TOKEN, -1).indices.unique().numel() for layer in out.router_logits]
-    return fmean(chosen), seconds
+    with _distinct_experts(model) as chosen:
+        began = time.process_time()
+        model(fed, past_key_values=cache, use_cache=True)
+        return fmean(chosen), time.process_time() - began
 
 
 def _expert_share(model: Any) -> float:

@@ -42,7 +42,9 @@ def render_batch(painter: Painter, result: Mapping[str, Any]) -> str:
         ),
     ]
     if found["experts"]:
-        blocks.append(table(painter, [_expert_row(each) for each in found["experts"]["points"]]))
+        experts = found["experts"]
+        blocks.append(table(painter, [_expert_row(each) for each in experts["points"]]))
+        blocks.append(table(painter, [experts["run"]]))
     return "\n\n".join([*blocks, *machine_lines(painter, result["environment"])])
 
 

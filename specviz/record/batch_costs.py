@@ -116,6 +116,20 @@ class ExpertPoint(Value):
     seconds: float
 
 
+class ExpertRun(Value):
+    """Runs of a pair whose target is a mixture of experts, and whose draft reads one per token.
+
+    ``step`` and ``verification``: the distinct experts per layer of a target pass in plain decoding
+    and in speculation. ``speedup``: observed.
+    """
+
+    gamma: int
+    tokens: float  # per round
+    step: float
+    verification: float
+    speedup: float
+
+
 class ExpertReads(Value):
     """Distinct experts per layer that passes of a small Mixtral-shaped model read."""
 
@@ -123,6 +137,7 @@ class ExpertReads(Value):
     per_token: int
     expert_share: float  # of the weights that a pass over all experts reads
     points: tuple[ExpertPoint, ...]
+    run: ExpertRun
 
 
 class BatchForecast(Value):

@@ -66,4 +66,7 @@ def test_more_rows_read_more_experts() -> None:
     assert experts == sorted(experts)
     assert experts[-1] <= found.experts
     assert 0.5 < found.expert_share < 1.0
+    assert found.run.step == 2.0
+    assert found.run.verification > 3.0
+    assert found.run.tokens > 1.0
     assert found.points[1].independent == pytest.approx(8 * (1 - 0.75**4))
