@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from specviz.comparison.kept_runs import kept_comparison
@@ -135,7 +136,7 @@ def _record_batches() -> None:
     _specviz("bench", "--batch", "--target-body", SIZE)
     found = newest_batch_forecast()
     assert found is not None
-    RECORDED_BATCHES.write_bytes(gzip.compress(to_json(found).encode(), mtime=0))
+    RECORDED_BATCHES.write_bytes(gzip.compress(to_json(asdict(found)).encode(), mtime=0))
 
 
 def _specviz(*arguments: str) -> None:

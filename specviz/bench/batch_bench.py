@@ -78,6 +78,9 @@ def run_batch_bench(
     say: Say,
 ) -> dict[str, Any]:
     """Measure batches, store the forecast, and return JSON values."""
+    from specviz.engine.model.step_batch import require_lean
+
+    require_lean(pair.target_weights)
     config = RunConfig(
         gamma=GAMMA, temperature=temperature, max_new_tokens=24 if quick else _NUM_TOKENS,
         ignore_eos=True, record=False,

@@ -27,6 +27,16 @@ _NO_PLACES = np.zeros(0, np.int64)
 _PADDING = 0  # the token that fills padded rows; nothing reads what it gives
 
 
+def require_lean(weights: StepWeights) -> LeanWeights:
+    """Return the weights; raise PairError if their steps cannot share passes."""
+    if not isinstance(weights, LeanWeights):
+        raise PairError(
+            "Several sequences share a pass only in the lean step.",
+            remedy="Use a Llama, Mistral, Qwen2 or Qwen3 model, without `--step library`.",
+        )
+    return weights
+
+
 class StepBatch(StepWeights):
     """Steps of one model, with caches in one block of memory.
 
@@ -49,12 +59,7 @@ class StepBatch(StepWeights):
         *,
         padded: bool = False,
     ) -> None:
-        if not isinstance(weights, LeanWeights):
-            raise PairError(
-                "Several sequences share a pass only in the lean step.",
-                remedy="Use a Llama, Mistral, Qwen2 or Qwen3 model, without `--step library`.",
-            )
-        self._weights = weights
+        self._weights = weights = require_lean(weights)
         self._vocabulary = vocabulary
         self._padded = padded
         rows = capacity + MOST_ROWS  # padding may reach beyond the capacity
