@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import plotly.graph_objects as go
@@ -68,12 +68,10 @@ def speedup_map(rows: Sequence[Sequence[MapPoint]], gamma: int) -> go.Figure:
 
     Each cell shows its best γ. A line marks where ``gamma`` candidates break even.
     """
-    made = figure(x_title=_SEQUENCES, y_title="context, tokens", height=90 + 62 * len(rows))
-    batches = [str(each.batch) for each in rows[0]]
-    contexts = [f"{row[0].context:,}" for row in rows]
+    made = figure(x_title=_SEQUENCES, y_title="context, tokens", height=110 + 66 * len(rows))
     made.add_heatmap(
-        x=batches,
-        y=contexts,
+        x=list(range(len(rows[0]))),
+        y=list(range(len(rows))),
         z=[[each.speedup for each in row] for row in rows],
         text=[[_cell(each) for each in row] for row in rows],
         texttemplate="%{text}",
@@ -81,7 +79,8 @@ def speedup_map(rows: Sequence[Sequence[MapPoint]], gamma: int) -> go.Figure:
         colorscale="RdBu",
         zmid=1.0,
         colorbar={"title": {"text": TIMES_THE_TARGET, "side": "right"}},
-        hovertemplate="%{x} sequences of %{y} tokens: %{text}<extra>forecast</extra>",
+        customdata=[[f"{each.batch} × {each.context:,} tokens" for each in row] for row in rows],
+        hovertemplate="%{customdata}: %{text}<extra>forecast</extra>",
         xgap=2,
         ygap=2,
     )
@@ -94,9 +93,13 @@ def speedup_map(rows: Sequence[Sequence[MapPoint]], gamma: int) -> go.Figure:
         name=f"break-even of γ {gamma}",
         hoverinfo="skip",
     )
-    made.update_xaxes(type="category")
-    made.update_yaxes(type="category")
+    _name_places(made.update_xaxes, [str(each.batch) for each in rows[0]])
+    _name_places(made.update_yaxes, [f"{row[0].context:,}" for row in rows])
     return made
+
+
+def _name_places(update: Callable[..., object], names: Sequence[str]) -> None:
+    update(tickvals=list(range(len(names))), ticktext=list(names), showgrid=False)
 
 
 def _cell(point: MapPoint) -> str:
@@ -108,7 +111,7 @@ def _cell(point: MapPoint) -> str:
 def _break_even_line(
     rows: Sequence[Sequence[MapPoint]],
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the line between cells above and below 1, in places of the categories."""
+    """Return the line between cells above and below 1, in places of the cells."""
     xs, ys = list[float | None](), list[float | None]()
     for y, row in enumerate(rows):
         fixed = [each.fixed for each in row]

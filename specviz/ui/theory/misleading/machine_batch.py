@@ -133,7 +133,9 @@ def _show_forecast_formula(found: BatchForecast) -> None:
         r"S(B, \ell) = \frac{\tau \; t_B(1)}{d_B(\gamma) + t_B(\gamma + 1) + B\,o},\qquad "
         r"v = \frac{t_B(\gamma + 1)}{t_B(1)}",
         {
-            "S": "speedup of B sequences with a context of ℓ tokens",
+            "S": "speedup",
+            "B": "sequences",
+            r"\ell": "context, on which all times depend",
             **names_in_formula("tau"),
             "t_B(n)": "time of the target's pass over n tokens of each sequence",
             "d_B": "time of the draft's steps",
