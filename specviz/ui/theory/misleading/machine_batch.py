@@ -54,6 +54,7 @@ def show_machine_batch() -> None:
         f"γ {found.gamma}, contexts of about {found.points[0].context:.0f} tokens. "
         f"**{_label()}**. Crosses are load sweeps of serving engines with their own scheduler and "
         "pair.",
+        "predicted",
         "measured",
         key="misleading_machine_speed",
         alt="Measured and forecast speedup over the number of sequences in the batch.",
@@ -62,7 +63,7 @@ def show_machine_batch() -> None:
         speedup_map(rows, found.gamma),
         f"The best γ of {_gammas(found)} and its speedup. The line is the break-even of "
         f"γ {found.gamma}. **{_label()}**.",
-        "measured",
+        "predicted",
         key="misleading_machine_map",
         alt="Forecast speedup with the best number of candidates over batch and context.",
     )
