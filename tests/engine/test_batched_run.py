@@ -15,6 +15,7 @@ from specviz.engine.model import step_batch
 from specviz.engine.model.feeds import Feed
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.packed_weights import quantise
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.step_batch import StepBatch
 from specviz.errors import ConfigError, PairError
@@ -158,6 +159,17 @@ def test_half_precision_has_the_bits_of_a_single_pass(dtype: torch.dtype) -> Non
     assert weights is not None
     if weights.compiled is None:
         pytest.skip("this processor has no kernels for the dtype")
+    for one, other in zip(*fed_together_and_alone(weights), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_1"])
+def test_quantised_weights_have_the_bits_of_a_single_pass(kind: str) -> None:
+    model: Any = tiny_model("llama", sigma=0.2).requires_grad_(False)
+    quantise(model, kind, lambda *_: None)
+    weights = LeanWeights.take(model)
+    assert weights is not None
     for one, other in zip(*fed_together_and_alone(weights), strict=True):
         assert torch.equal(one, other)
 
