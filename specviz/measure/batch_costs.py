@@ -31,7 +31,7 @@ _KIND = "batch-forecasts"
 _LATER = 3  # draft steps after the first, in the phases that give the cost of a later step
 _PHASES = ((1, 1), (2, 1), (1, 1 + _LATER))  # tokens fed in the first step, candidates drafted
 _SAMPLES = 3  # of a phase that takes little time
-_LONG = 0.3  # seconds; a turn that takes longer is timed once per repeat
+_FEW, _LONG = 2, 0.3  # so few of one that takes more seconds than this
 _SHARE = 0.5  # of the free memory that the caches may take
 _LONGEST = 4096  # tokens of context, for models that have no limit
 _MARGIN = 32
@@ -106,13 +106,14 @@ def _column(
     """Return the seconds of a plain step, the draft steps and the verifications.
 
     Draft phases and verifications alternate, as in a run, so that the processor's caches are in the
-    same state. Every row of turns, and of plain steps, begins with an uncounted one.
+    same state. Plain steps come before every row of turns, and each row begins with an uncounted
+    turn.
     """
     plain, drafts = list[float](), [list[float]() for _ in _PHASES]
     verifications: list[list[float]] = [[] for _ in gammas]
     for _ in range(repeats):
-        plain += _row(lambda: (timer.plain_step(context),))[0]
         for number in range(max(len(_PHASES), len(gammas))):
+            plain += _row(lambda: (timer.plain_step(context),))[0]
             kind, chosen = number % len(_PHASES), number % len(gammas)
             drafting, verifying = _row(lambda at=(kind, chosen): (
                 timer.draft_phase(context, *_PHASES[at[0]]),
@@ -126,9 +127,8 @@ def _column(
 
 
 def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
-    """Return the times of each phase over some turns; a long first turn is the only one."""
-    first = turn()
-    times = [first] if sum(first) > _LONG else [turn() for _ in range(_SAMPLES)]
+    """Return the times of each phase over some turns; the first is not counted."""
+    times = [turn() for _ in range(_FEW if sum(turn()) > _LONG else _SAMPLES)]
     return [list(each) for each in zip(*times, strict=True)]
 
 

@@ -120,10 +120,11 @@ def _gammas(found: BatchForecast) -> str:
 
 
 def _about(found: BatchForecast) -> str:
-    size = "" if found.target == NO_BODY else f" with a target of {found.target}"
+    size = "" if found.target == NO_BODY else f" with a target of {as_text(found.target)}"
     alpha = found.acceptance.alpha
+    machine = f"{as_text(found.machine)}, {as_text(found.dtype)}"
     return (
-        f"The pair {as_text(found.pair)}{size} on {as_text(found.machine)}, {found.dtype}, "
+        f"The pair {as_text(found.pair)}{size} on {machine}, "
         f"{found.threads} thread{'s' * (found.threads != 1)}, temperature {found.temperature:g}"
         + ("." if alpha is None else f", acceptance rate α {PROBABILITY.bare(alpha)}.")
     )
@@ -155,8 +156,8 @@ def _show_experts(reads: ExpertReads, gamma: int) -> None:
     one = reads.points[0]
     show_sentence(
         "**Mixture of experts.** Here speculation loses for another reason, even with one "
-        f"sequence: a pass over {near.rows} rows reads {TOKENS.bare(near.experts)} of "
-        f"{reads.experts} experts per layer, one over a single row {TOKENS.bare(one.experts)}. "
+        f"sequence: a pass over {near.rows:d} rows reads {TOKENS.bare(near.experts)} of "
+        f"{reads.experts:d} experts per layer, one over a single row {TOKENS.bare(one.experts)}. "
         f"The pass takes {STEPS.bare(near.seconds)} times as long, so even with a free draft, a "
         "round must give more tokens than that. In runs of this engine, whose draft is the target "
         f"with one expert per token, a round of γ {reads.run.gamma} gave "
