@@ -92,7 +92,7 @@ class BatchPoint(Value):
     context: float  # mean tokens before a round
     forecast: float
     speedup: float
-    error: float  # forecast / speedup - 1
+    error: float  # forecast / speedup - 1, the median over repeats
     low: float | None
     high: float | None
     compact: float
