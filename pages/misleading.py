@@ -2,6 +2,7 @@
 
 from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
+from specviz.ui.theory.misleading.machine_batch import show_machine_batch
 from specviz.ui.theory.misleading.sections import (
     show_batch,
     show_clustering,
@@ -25,6 +26,7 @@ show_tabs(
         "Clusters": show_clustering,
         "Mean and tail": show_tail,
         "Batch and context": show_batch,
+        "This machine's batch": show_machine_batch,
         "Temperature": show_temperature,
         "Estimating α": lambda: show_estimates(session_runs(session_history())),
     },

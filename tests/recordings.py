@@ -6,22 +6,26 @@ show its measurements.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.comparison.recorded_comparison import comparison_to_record
+from specviz.measure.batch_costs import newest_batch_forecast
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, SuiteItem, read_presets
 from specviz.record.run_config import RunConfig
 from specviz.store import Library
+from specviz.store.files import to_json
 from specviz.store.traces import save_trace
 from specviz.tune.audit import Audit
 from specviz.tune.audit_job import AuditJob
@@ -32,6 +36,7 @@ from specviz.tune.tune_job import TuneJob
 from specviz.ui.compare.example import RECORDED as RECORDED_COMPARISONS
 from specviz.ui.lossless.sections import RECORDED as RECORDED_AUDITS
 from specviz.ui.servers.example import RECORDED as RECORDED_SERVER_ANSWER
+from specviz.ui.theory.misleading.machine_batch import RECORDED as RECORDED_BATCHES
 from tests.load.record_sweep import record_sweep
 from tests.servers.real_engines import running
 
@@ -126,6 +131,14 @@ def _record_server_answer() -> None:
     save_trace(library.open_any(library.find()[0].id), RECORDED_SERVER_ANSWER)
 
 
+def _record_batches() -> None:
+    """Record batches of the embedded pair with the enlarged target."""
+    _specviz("bench", "--batch", "--target-body", SIZE)
+    found = newest_batch_forecast()
+    assert found is not None
+    RECORDED_BATCHES.write_bytes(gzip.compress(to_json(asdict(found)).encode(), mtime=0))
+
+
 def _specviz(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "specviz", *arguments], check=True)
 
@@ -138,6 +151,7 @@ RECORDERS: dict[str, Callable[[], None]] = {
     "audits": _record_audits,
     "server": _record_server_answer,
     "load": record_sweep,
+    "batches": _record_batches,
 }
 
 if __name__ == "__main__":

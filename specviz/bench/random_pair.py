@@ -1,8 +1,8 @@
-"""A tiny pair with random weights, to measure costs that do not depend on the text."""
+"""Tiny pairs with random weights, to measure costs that do not depend on the text."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.record.trace import ModelInfo, PairInfo
 
@@ -27,25 +27,37 @@ def random_pair(*, vocabulary: int) -> Pair:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from specviz.engine.loading.compatibility import take_step_weights
-    from specviz.engine.loading.hardware import describe
-    from specviz.engine.model.pair import Pair
-    from specviz.engine.model.text import TokenTable
-
     def model(layers: int) -> LlamaForCausalLM:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             config = LlamaConfig(vocab_size=vocabulary, num_hidden_layers=layers, **_SHAPE)
             return LlamaForCausalLM(config).eval().requires_grad_(False)
 
-    def info(name: str, parameters: int) -> ModelInfo:
+    return pair_of_models(model(4), model(1), vocabulary=vocabulary, step="lean")
+
+
+def pair_of_models(
+    target: Any, draft: Any, *, vocabulary: int, step: Literal["lean", "library"]
+) -> Pair:
+    """Return a float32 pair of these models on the CPU, without a tokenizer."""
+    import torch
+
+    from specviz.engine.loading.compatibility import take_step_weights
+    from specviz.engine.loading.hardware import describe
+    from specviz.engine.model.pair import Pair
+    from specviz.engine.model.text import TokenTable
+
+    def info(name: str, model: Any) -> ModelInfo:
         return ModelInfo(
-            name=name, family="llama", parameters=parameters, weights_sha256="random", step="lean"
+            name=name,
+            family=model.config.model_type,
+            parameters=model.num_parameters(),
+            weights_sha256="random",
+            step=step,
         )
 
-    target, draft = model(4), model(1)
     vocabularies = {"target": vocabulary, "draft": vocabulary}
-    weights, _ = take_step_weights({"target": target, "draft": draft}, vocabularies, "lean")
+    weights, _ = take_step_weights({"target": target, "draft": draft}, vocabularies, step)
     cpu = torch.device("cpu")
     return Pair(
         name="random",
@@ -59,8 +71,8 @@ def random_pair(*, vocabulary: int) -> Pair:
         device=cpu,
         info=PairInfo(
             name="random",
-            target=info("random target", target.num_parameters()),
-            draft=info("random draft", draft.num_parameters()),
+            target=info("random target", target),
+            draft=info("random draft", draft),
             vocabulary=vocabulary,
         ),
         environment=describe(cpu, torch.float32),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from specviz.cli.batch_bench import measure_batch, render_batch
 from specviz.cli.bench_tables import machine_lines, table, value_rows
 from specviz.cli.gpu_bench import measure_gpu, render_gpu_bench
 from specviz.cli.option_values import check_pair, spec_from
@@ -46,6 +47,13 @@ def command(options: argparse.Namespace) -> int:
             "--accounting cannot be combined with --gpu or --quick.",
             remedy="Remove one of these options; with --accounting, --repeats 1 is the shortest.",
         )
+    if options.batch and (options.gpu or options.accounting or options.quantised):
+        raise ConfigError(
+            "--batch does not go with --gpu, --accounting or --quantised.",
+            remedy="Remove one of these options.",
+        )
+    if options.temperature and not options.batch:
+        raise ConfigError("--temperature needs --batch.", remedy="Remove it, or add --batch.")
     for name in ("bodies", "contexts", "gammas"):
         if getattr(options, name) is not None and not options.gpu:
             raise ConfigError(f"--{name} needs --gpu.", remedy="Remove it, or add --gpu.")
@@ -54,6 +62,8 @@ def command(options: argparse.Namespace) -> int:
         measure = measure_accounted
     if options.quantised:
         measure = measure_quantised
+    if options.batch:
+        measure, render = measure_batch, render_batch
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         result = measure(options, say)
     painter = painter_for(sys.stdout, os.environ)

@@ -160,6 +160,15 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "model) and on copies of it in other quantisations",
     )  # fmt: skip
     parser.add_argument(
+        "--batch", action="store_true",
+        help="instead speculate several prompts together (1 to 16) and compare the speedup with "
+        "its forecast, at --temperature; --repeats is the number of rounds through all batches "
+        "(default: 6)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="with --batch (default: 0)"
+    )
+    parser.add_argument(
         "--types", metavar="T,…",
         help=f"with --quantised: types of the copies, from {', '.join(QUANTISED)} "
         "(default: q8_0,q5_0,q4_0)",

@@ -91,14 +91,15 @@ def _check_packed() -> None:
 
 def _check_step(number_type: str) -> None:
     one = STORED_ONES[number_type]
-    weight, caches = np.full((4, 4), one), np.full((1, 1, 4, 4), one)
+    weight, caches = np.full((4, 4), one), np.full((1, 1, 1, 4, 4), one)
     logits = scratch(1, 4)
     step(
         0,
         1,
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
-        0,
+        np.array([[0, 1, 0, 0]]),
+        np.zeros(1, np.int64),
         0,
         CHAIN,
         NO_PATHS,

@@ -1,14 +1,15 @@
-"""A whole step of a Llama-shaped model, for few tokens at a time.
+"""A whole step of a Llama-shaped model, for few tokens of one or several sequences.
 
 Weights are read from the model's memory, each once for up to six tokens. Several threads may run
 one step together: a thread computes a share of every matrix product, then waits at a barrier. Each
 sum is computed by a single thread, in a fixed order, so the bits of a result depend neither on the
-number of threads nor on how many tokens are fed together.
+number of threads nor on which other tokens are fed in the same step.
 
-The tokens are a chain, or nodes of a tree, stored in the cache after the text in the order they
-were added. To compute a node's attention, the kernel moves the cached values on the node's path to
-consecutive rows after the text, and back afterwards. So the result is the same as if only this path
-had been fed.
+Each sequence attends to its own cache; all other work is done for the rows of all sequences at
+once. A sequence's tokens are a chain or, in a step of one sequence, nodes of a tree, stored in the
+cache after the text in the order they were added. To compute a node's attention, the kernel moves
+the cached values on the node's path to consecutive rows after the text, and back afterwards. So the
+result is the same as if only this path had been fed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from specviz.kernels.product import share
 from specviz.kernels.simd import at, barrier, narrow, rounded
 from specviz.kernels.softmax import exp
 
-MOST_ROWS = 17  # tokens per step: 16 candidates and the pending token
+MOST_ROWS = 17  # tokens per sequence: 16 candidates and the pending token
 CHAIN, NO_PATHS = (
     np.arange(MOST_ROWS),
     np.zeros((0, 0), np.int64),
@@ -96,15 +97,13 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
 
 
 @compiled
-def _keep(
-    x: Any, first_row: int, first: int, last: int, places: Any, place: int, hidden: Any
-) -> None:
-    """Write a thread's columns of ``x`` to the hidden states of ``place``, if requested."""
+def _keep(x: Any, rows: Any, first: int, last: int, places: Any, place: int, hidden: Any) -> None:
+    """Write a thread's columns of these rows to the hidden states of ``place``, if requested."""
     for number in range(places.shape[0]):
         if places[number] == place:
             for row in range(hidden.shape[0]):
                 for i in range(first, last):
-                    hidden[row, number * x.shape[1] + i] = x[first_row + row, i]
+                    hidden[row, number * x.shape[1] + i] = x[rows[row], i]
 
 
 @kernel
@@ -113,15 +112,16 @@ def step(
     threads: int,
     barrier_counter: Any,  # int64 [1], starts at 0
     token_ids: Any,  # int64 [rows]
-    begin: int,  # tokens of the text in the cache
+    sequences: Any,  # int64 [sequence, 4]: first row, rows, tokens of the text in cache, cache
+    outputs: Any,  # int64 [num_hidden]: rows whose hidden states are kept
     num_nodes: int,  # tree nodes in the cache after the text; 0 for a chain
-    depths: Any,  # int64 [rows]: positions from the text's end; 0, 1, 2, … for a chain
+    depths: Any,  # int64: positions of a sequence's tokens from its end; 0, 1, 2, … for a chain
     paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a chain
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
     outer: Any,  # int64: addresses of the embedding, final norm, head and head bias
     eps: Any,  # float32 [2]: for the residual stream's norms and the heads' norms
     scale: Any,  # float32, multiplies the scores
-    keys: Any,  # stored type [layer, key_head, position, head_width]
+    keys: Any,  # stored type [cache, layer, key_head, position, head_width]
     values: Any,
     cos: Any,  # float32 [position, head_width]
     sin: Any,
@@ -137,14 +137,14 @@ def step(
     hidden: Any,  # float32 [num_hidden, width * len(places)]
     room: Any,  # uint8 [threads, byte]: for converted activations; None if products read float32
 ) -> None:
-    """Feed a chain of tokens or append tree nodes.
+    """Feed chains of tokens or append tree nodes.
 
-    Writes the tokens' keys and values, and the hidden states and logits of the last tokens.
-    ``hidden`` has at least as many rows as ``logits``.
+    Writes the tokens' keys and values, the hidden states of the rows ``outputs``, and the logits of
+    the last of these rows. ``hidden`` has at least as many rows as ``logits``.
     """
-    like = keys[0, 0, 0, 0]
+    like = keys[0, 0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]
-    key_heads, head_width = keys.shape[1], keys.shape[3]
+    key_heads, head_width = keys.shape[2], keys.shape[4]
     joined, query_width, feed_forward = qkv.shape[1], attended.shape[1], inner.shape[1] // 2
     heads = query_width // head_width
     shared = heads // key_heads
@@ -156,13 +156,14 @@ def step(
     first_column, last_column = share(width, thread, threads)
     first_joined, last_joined = share(joined, thread, threads)
     first_unit, last_unit = share(feed_forward, thread, threads)
-    first_group, last_group = key_heads * thread // threads, key_heads * (thread + 1) // threads
+    tasks = sequences.shape[0] * key_heads
+    first_task, last_task = tasks * thread // threads, tasks * (thread + 1) // threads
     for row in range(rows):
         embed(like, room, outer[0], token_ids[row], x[row], first_column, last_column)
     barrier(counter, arrivals)
     kept = hidden.shape[0]
     for layer in range(layers.shape[0]):
-        _keep(x, rows - kept, first_column, last_column, places, layer, hidden)
+        _keep(x, outputs, first_column, last_column, places, layer, hidden)
         entry = layers[layer]
         for row in range(rows):
             _norm(like, x[row], entry[_ATTENTION_NORM], eps[0], own[row])
@@ -184,41 +185,45 @@ def step(
         )
         arrivals += threads
         barrier(counter, arrivals)
-        for group in range(first_group, last_group):
-            for row in range(rows):
+        for task in range(first_task, last_task):
+            group, sequence = task % key_heads, sequences[task // key_heads]
+            first_row, count, begin, cache = sequence[0], sequence[1], sequence[2], sequence[3]
+            own_qkv = qkv[first_row : first_row + count]
+            for row in range(count):
+                place = begin + depths[row]
                 for head in range(group * shared, (group + 1) * shared):
-                    query = qkv[row, head * head_width : (head + 1) * head_width]
+                    query = own_qkv[row, head * head_width : (head + 1) * head_width]
                     if entry[_QUERY_NORM]:
                         _norm(like, query, entry[_QUERY_NORM], eps[1], query)
-                    _rotate(like, query, cos[begin + depths[row]], sin[begin + depths[row]])
+                    _rotate(like, query, cos[place], sin[place])
                 at_key = (heads + group) * head_width
-                key = qkv[row, at_key : at_key + head_width]
+                key = own_qkv[row, at_key : at_key + head_width]
                 if entry[_KEY_NORM]:
                     _norm(like, key, entry[_KEY_NORM], eps[1], key)
-                _rotate(like, key, cos[begin + depths[row]], sin[begin + depths[row]])
+                _rotate(like, key, cos[place], sin[place])
                 at_value = at_key + key_heads * head_width
                 for i in range(head_width):
-                    keys[layer, group, begin + num_nodes + row, i] = narrow(like, key[i])
-                    values[layer, group, begin + num_nodes + row, i] = narrow(
-                        like, qkv[row, at_value + i]
+                    keys[cache, layer, group, begin + num_nodes + row, i] = narrow(like, key[i])
+                    values[cache, layer, group, begin + num_nodes + row, i] = narrow(
+                        like, own_qkv[row, at_value + i]
                     )
             attend(
                 like,
                 converted,
                 group * shared,
                 (group + 1) * shared,
-                rows,
+                count,
                 begin,
                 num_nodes,
                 depths,
                 paths,
                 entry[_WINDOW],
-                qkv,
+                own_qkv,
                 scale,
-                keys[layer, group],
-                values[layer, group],
+                keys[cache, layer, group],
+                values[cache, layer, group],
                 scores[thread],
-                attended,
+                attended[first_row : first_row + count],
             )
         arrivals += threads
         barrier(counter, arrivals)
@@ -290,10 +295,10 @@ def step(
         _add(like, x, added, rows, first_column, last_column)
         arrivals += threads
         barrier(counter, arrivals)
-    _keep(x, rows - kept, first_column, last_column, places, layers.shape[0], hidden)
+    _keep(x, outputs, first_column, last_column, places, layers.shape[0], hidden)
     for row in range(kept):
-        _norm(like, x[rows - kept + row], outer[1], eps[0], own[row])
-    _keep(own, 0, first_column, last_column, places, -1, hidden)
+        _norm(like, x[outputs[row]], outer[1], eps[0], own[row])
+    _keep(own, np.arange(kept), first_column, last_column, places, -1, hidden)
     if logits.shape[0]:
         own_place += 4 * width * (kept - logits.shape[0])
         first, last = share(logits.shape[1], thread, threads)

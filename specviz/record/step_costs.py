@@ -119,7 +119,7 @@ class StepCosts(Value):
         return self.samples is not None and self.samples < ENOUGH_SAMPLES
 
     def draft_step(self, context: float, tokens: int = 1) -> float:
-        return _interpolate(self.contexts, self.draft[tokens - 1], context)
+        return interpolate(self.contexts, self.draft[tokens - 1], context)
 
     def draft_phase(self, context: float, gamma: int, fed_more: float = 0.0) -> float:
         """Return the seconds of a draft phase.
@@ -132,7 +132,7 @@ class StepCosts(Value):
             first += fed_more * (self.draft_step(context, 2) - first)
         if not self.draft_next:
             return first + (gamma - 1) * self.draft_step(context)
-        return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)
+        return first + (gamma - 1) * interpolate(self.contexts, self.draft_next, context)
 
     def overhead_of(self, candidates: float) -> float:
         """Return the seconds that a round spends outside both models."""
@@ -141,11 +141,11 @@ class StepCosts(Value):
     def shape_phases(self, context: float) -> tuple[float, float]:
         """Return the seconds of drafting and verification in a round of the table's shape."""
         assert self.shape is not None
-        drafting = _interpolate(self.contexts, self.shape.draft, context)
-        return drafting, _interpolate(self.contexts, self.shape.verify, context)
+        drafting = interpolate(self.contexts, self.shape.draft, context)
+        return drafting, interpolate(self.contexts, self.shape.verify, context)
 
     def target_step(self, context: float) -> float:
-        return _interpolate(self.contexts, self.target[0], context)
+        return interpolate(self.contexts, self.target[0], context)
 
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
@@ -154,13 +154,13 @@ class StepCosts(Value):
         """
         rows = len(self.target)
         if tokens <= rows:
-            return _interpolate(self.contexts, self.target[tokens - 1], context)
-        last = _interpolate(self.contexts, self.target[-1], context)
-        anchor = _interpolate(self.contexts, self.target[8], context)
+            return interpolate(self.contexts, self.target[tokens - 1], context)
+        last = interpolate(self.contexts, self.target[-1], context)
+        anchor = interpolate(self.contexts, self.target[8], context)
         return last + (last - anchor) / (rows - 9) * (tokens - rows)
 
 
-def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
+def interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
     """Interpolate linearly between points; outside them, return the value of the nearest point."""
     if x <= xs[0]:
         return ys[0]

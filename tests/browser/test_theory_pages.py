@@ -29,7 +29,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
                    "rejections_tab=At one place", "rejections_tab=The bound"),
     "bias": ("bias_section=Whole blocks", "bias_section=Several drafts", "bias_section=Your runs"),
     "misleading": ("misleading_tab=Mean and tail", "misleading_tab=Batch and context",
-                   "misleading_tab=Temperature", "misleading_tab=Estimating α"),
+                   "misleading_tab=This machine's batch", "misleading_tab=Temperature",
+                   "misleading_tab=Estimating α"),
     "claims": ("claims_tab=Theorems on the real pair",),
 }  # fmt: skip
 CHARTED = ("speed", "rejections", "bias", "misleading")

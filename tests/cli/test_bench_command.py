@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from specviz.cli import main
+from specviz.cli.batch_bench import render_batch
 from specviz.cli.bench import render_bench
 from specviz.cli.terminal_text import Painter
+from specviz.figures.batch_forecast import FORECAST_LABEL, batch_map
 from specviz.record.pairs import PairSpec
+from tests.batch_forecasts import batch_forecast
 from tests.cli.fakes import FakeEngine, bench_result, fake_bench
 
 
@@ -59,6 +63,32 @@ def test_bench_loads_the_pair_with_and_without_bodies(
     assert {spec.threads for spec in specs} == {1}
     assert main(["bench", "--target-body", "huge"]) == 2
     assert "'huge' is not a simulated size." in capsys.readouterr().err
+
+
+def test_batch_refuses_other_modes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--batch", "--gpu"]) == 2
+    assert "--batch does not go with" in capsys.readouterr().err
+    assert main(["bench", "--temperature", "0.7"]) == 2
+    assert "--temperature needs --batch." in capsys.readouterr().err
+
+
+def test_batch_tables_show_points_map_and_experts() -> None:
+    found = batch_forecast()
+    result = {
+        "label": FORECAST_LABEL,
+        "forecast": asdict(found),
+        "map": [[asdict(point) for point in row] for row in batch_map(found)],
+        "environment": {"device": "cpu"},
+    }
+    printed = render_batch(Painter(colour=False, width=110), result)
+    first, _, maps, _, experts, run, machine = printed.split("\n\n")
+    assert first.split("\n")[0].split()[:4] == ["batch", "speedup", "forecast", "error"]
+    assert len(first.split("\n")) == 1 + len(found.points)
+    assert "γ 5: 2.73" in maps
+    assert "–" in maps.split("\n")[-1], "two batches do not fit"
+    assert "experts per layer" in experts
+    assert "verification" in run
+    assert machine == "  device cpu"
 
 
 def test_bench_tables_have_rows_groups_and_machine() -> None:

@@ -53,7 +53,8 @@ COVERED = (
 WORK = (
     "cli.run._decode", "cli.score._score", "cli.compare._run_comparison", "cli.tune._find_answer",
     "cli.audit._run_audit", "cli.load._run", "cli.train._train", "cli.gpu_bench._timed_visit",
-    "bench.accounting.measure_accounting", "training.__main__.make_pair",
+    "bench.accounting.measure_accounting", "bench.batch_bench.run_batch_bench",
+    "training.__main__.make_pair",
 )  # fmt: skip
 Places = dict[str, str]
 

@@ -12,6 +12,7 @@ import torch
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
+from specviz.engine.model.feeds import Reading
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.engine.model.wrapped_step import WrappedStep
@@ -72,7 +73,7 @@ class Notes:
 def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
     """Record the steps of every pair and every target pass from now on."""
     notes = Notes()
-    target_step, draft_step, check = Pair.target_step, Pair.draft_step, TargetPass.check
+    target_step, draft_step, checking = Pair.target_step, Pair.draft_step, TargetPass.checking
 
     def spied_target(pair: Pair, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         notes.targets.append(StepSpy(target_step(pair, capacity, prompt_ids)))
@@ -82,14 +83,14 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
         notes.drafts.append(StepSpy(draft_step(pair, capacity, prompt_ids)))
         return notes.drafts[-1]
 
-    def spied_check(
+    def spied_checking(
         self: TargetPass, pending: int, proposal: Proposal, draws: Draws, *rest: Any
-    ) -> TargetPassResult:
-        result = check(self, pending, proposal, draws, *rest)
+    ) -> Reading[TargetPassResult]:
+        result = yield from checking(self, pending, proposal, draws, *rest)
         notes.passes.append((proposal, draws.uniforms, result))
         return result
 
     monkeypatch.setattr(Pair, "target_step", spied_target)
     monkeypatch.setattr(Pair, "draft_step", spied_draft)
-    monkeypatch.setattr(TargetPass, "check", spied_check)
+    monkeypatch.setattr(TargetPass, "checking", spied_checking)
     return notes

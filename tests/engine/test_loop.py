@@ -216,7 +216,7 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
 ) -> None:
     written: Queue[str] = Queue()
     unwritten: list[bool] = []  # when each target pass begins
-    write, check = Recorder._insights, TargetPass.check
+    write, checking = Recorder._insights, TargetPass.checking
 
     def noted(self: Recorder, *args: Any) -> Any:
         insights = write(self, *args)
@@ -227,10 +227,10 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
         if unwritten:
             assert written.get(timeout=20).startswith("record")
         unwritten.append(written.empty())
-        return check(self, *args)
+        return checking(self, *args)
 
     monkeypatch.setattr(Recorder, "_insights", noted)
-    monkeypatch.setattr(TargetPass, "check", waiting)
+    monkeypatch.setattr(TargetPass, "checking", waiting)
     rounds = play(llama_pair("lean"), config())
     assert len(rounds) == len(unwritten) > 3
     assert all(unwritten)  # one each, and never early

@@ -18,8 +18,10 @@ from specviz.theory.estimates import alpha_from_drafted, wilson_interval
 from specviz.theory.runtime import rounds_distribution, rounds_distributions
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
+from specviz.ui.theory.misleading import machine_batch
 from specviz.ui.theory.misleading.sections import _PAIRS
 from specviz.ui.theory.misleading.sentences import best_gammas_sentence, tail_sentence
+from tests.batch_forecasts import batch_forecast
 from tests.traces import make_trace
 from tests.ui.paging import ROOT, page_of, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
@@ -177,6 +179,25 @@ def test_over_accepting_run_shows_the_overlap_with_epsilon() -> None:
     (dots,) = charts(app)["misleading_estimates"]["data"]
     assert dots["y"][2] == "mean overlap with ε"
     assert "mean overlap" not in words(app)
+
+
+def test_batches_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = batch_forecast()
+    monkeypatch.setattr(machine_batch, "newest_batch_forecast", lambda: found)
+    app = page_of("misleading", misleading_tab="This machine's batch")
+    assert curve(app, "misleading_machine_speed", "forecast") == [
+        pytest.approx(each.forecast) for each in found.points
+    ]
+    assert "forecast: no scheduler, no ragged acceptance" in words(app).lower()
+    assert "within 5.0 % of" in words(app)
+    assert "Recorded example" not in words(app)
+    assert not unexplained(app)
+
+
+def test_batches_of_another_machine_are_labelled() -> None:
+    app = page_of("misleading", misleading_tab="This machine's batch")
+    assert "**Recorded example** from another machine." in words(app)
+    assert charts(app)["misleading_machine_map"]
 
 
 @pytest.mark.parametrize("tab", TABS)

@@ -23,6 +23,7 @@ from specviz.engine.decoding.stopping import Stopper
 from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.decoding.tree_drafting import TreeDrafter
 from specviz.engine.heads.head import Head
+from specviz.engine.model.feeds import Reading
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.step_capabilities import FINAL, HiddenStates, require
 from specviz.engine.model.steps import Step
@@ -64,6 +65,22 @@ class Drafter(Protocol):
         ``kept``: the tree nodes that are now part of the text.
         """
         ...
+
+
+def proposing(
+    drafter: Drafter,
+    history: Sequence[int],
+    count: int,
+    draws: Draws,
+    hidden: torch.Tensor | None,
+) -> Reading[Proposal]:
+    """Draft as in ``propose``, but yield the passes of a draft model.
+
+    Other drafters make their passes themselves.
+    """
+    if type(drafter) is ModelDrafter:
+        return (yield from drafter.proposing(history, count, draws))
+    return drafter.propose(history, count, draws, hidden)
 
 
 def wanted_states(drafter: Drafter) -> HiddenStates | None:

@@ -12,6 +12,7 @@ import torch
 from specviz.engine.decoding.proposal import Proposal, nothing
 from specviz.engine.decoding.sampling import Chooser, Draws, on_one_thread
 from specviz.engine.decoding.stopping import Stopper
+from specviz.engine.model.feeds import Feed, Reading, read_alone
 from specviz.engine.model.read_text import read
 from specviz.engine.model.steps import Step
 
@@ -75,13 +76,20 @@ class ModelDrafter(ModelReader):
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
+        del hidden
+        return read_alone(self.proposing(history, count, draws))
+
+    def proposing(self, history: Sequence[int], count: int, draws: Draws) -> Reading[Proposal]:
+        """Draft as in ``propose``, but yield the passes."""
         catch_up = len(history) - self._step.length
-        made = draft_chain(
-            lambda last: (
-                self.begin(history, hidden)[0] if last is None else self._step.feed(last, 1)
-            ),
-            count, self._choose, draws, self._stopper,
-        )  # fmt: skip
+        chain = _GrowingChain(count, self._choose, draws, self._stopper)
+        while chain.wants_more():
+            if chain.last is None:
+                fed = torch.tensor(history[-catch_up:], device=self._step.device)
+            else:
+                fed = chain.last
+            chain.add((yield Feed(step=self._step, token_ids=fed, num_logits=1)))
+        made = chain.joined()
         if made is None:
             return nothing(self._vocabulary, draws.uniforms.device)
         return Proposal(*made, catch_up)
@@ -120,19 +128,48 @@ def draft_chain(
         logits_after: takes a candidate and returns the logits `[1, vocabulary]` after it. Given
             None, it returns the logits after the text.
     """
-    rows, probs, tokens = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
-    last: torch.Tensor | None = None
-    for number in range(count):
-        if stopper is not None and not stopper.should_continue(number):
-            break
-        logits = logits_after(last)
-        last, distribution = choose(logits, draws, number)
-        rows.append(logits)
-        probs.append(distribution)
-        tokens.append(last)
-        if stopper is not None:
-            stopper.observe(logits, distribution, last)
-    return (_joined(tokens), _joined(probs), _joined(rows)) if tokens else None
+    chain = _GrowingChain(count, choose, draws, stopper)
+    while chain.wants_more():
+        chain.add(logits_after(chain.last))
+    return chain.joined()
+
+
+class _GrowingChain:
+    """Up to ``count`` candidates, each chosen from the logits after the one before."""
+
+    def __init__(self, count: int, choose: Chooser, draws: Draws, stopper: Stopper | None) -> None:
+        self._count = count
+        self._choose = choose
+        self._draws = draws
+        self._stopper = stopper
+        self._rows, self._probs = list[torch.Tensor](), list[torch.Tensor]()
+        self._tokens = list[torch.Tensor]()
+
+    @property
+    def last(self) -> torch.Tensor | None:
+        """The newest candidate `[1]`; None at the end of the text."""
+        return self._tokens[-1] if self._tokens else None
+
+    def wants_more(self) -> bool:
+        """Return whether to draft one more candidate; call it once per candidate."""
+        number = len(self._tokens)
+        if number >= self._count:
+            return False
+        return self._stopper is None or self._stopper.should_continue(number)
+
+    def add(self, logits: torch.Tensor) -> None:
+        token, distribution = self._choose(logits, self._draws, len(self._tokens))
+        self._rows.append(logits)
+        self._probs.append(distribution)
+        self._tokens.append(token)
+        if self._stopper is not None:
+            self._stopper.observe(logits, distribution, token)
+
+    def joined(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+        """Return tokens, distributions and logits; None if no token was drafted."""
+        if not self._tokens:
+            return None
+        return _joined(self._tokens), _joined(self._probs), _joined(self._rows)
 
 
 @on_one_thread

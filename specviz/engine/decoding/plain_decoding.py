@@ -12,6 +12,7 @@ from specviz.engine.decoding.device_lanes import TargetLane
 from specviz.engine.decoding.endings import Endings, room_for
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
 from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.feeds import Feed, Reading, read_alone
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.read_text import read
@@ -39,12 +40,32 @@ class PlainRun(Iterator[int]):
 
     def __next__(self) -> int:
         length = len(self._history)
-        if self._done or length >= self._limit:
+        if self.done:
             raise StopIteration
         self._done = True  # if the step fails, its cache is inconsistent: never continue
         with memory_errors(self._device):
             token = self._lane.next_token(self._history[-1], length - self._first)
-        output = self._endings.judge(self._history, (), token, self._limit - length)
+        return self._append(token)
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        return tuple(self._history[self._first :])
+
+    @property
+    def done(self) -> bool:
+        return self._done or len(self._history) >= self._limit
+
+    def playing(self) -> Reading[int]:
+        """Decode and return the next token; yield the target's pass."""
+        lane, length = self._lane, len(self._history)
+        assert isinstance(lane, PlainLane)
+        assert not self.done
+        self._done = True
+        token = yield from lane.stepping(self._history[-1], length - self._first)
+        return self._append(token)
+
+    def _append(self, token: int) -> int:
+        output = self._endings.judge(self._history, (), token, self._limit - len(self._history))
         self._history.append(token)
         self._done = output.finish is not None
         return token
@@ -101,10 +122,14 @@ class PlainLane:
         self.step(token_id, index)
         return time.perf_counter() - began
 
-    @torch.inference_mode()
     def step(self, token_id: int, index: int) -> int:
+        return read_alone(self.stepping(token_id, index))
+
+    @torch.inference_mode()
+    def stepping(self, token_id: int, index: int) -> Reading[int]:
+        """Feed a token and draw the next, as in ``step``, but yield the pass."""
         fed = torch.tensor([token_id], device=self._target.device)
-        logits = self._target.feed(fed, 1).to(self._device)
+        logits = (yield Feed(step=self._target, token_ids=fed, num_logits=1)).to(self._device)
         return int(self._sampler.next_token(logits, lambda: self._uniform(index)))
 
     def _uniform(self, index: int) -> torch.Tensor:

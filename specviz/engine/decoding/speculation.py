@@ -26,6 +26,7 @@ from specviz.engine.decoding.drafting import (
     make_drafter,
     own_step_of,
     proposable_by,
+    proposing,
     wanted_states,
 )
 from specviz.engine.decoding.endings import RoundOutput, room_for
@@ -50,6 +51,7 @@ from specviz.engine.decoding.speculative_run import (
 from specviz.engine.decoding.stopping import make_stopper
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.decoding.verify import Rule, make_rule
+from specviz.engine.model.feeds import Reading, read_alone
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.read_text import ReadText, read
@@ -151,7 +153,7 @@ class Speculation(SpeculativeRun):
 
     def __next__(self) -> Round:
         while not self._done and len(self._played) <= self.config.record:
-            self._play_next()
+            read_alone(self.playing())
         if self._played:
             entry = self._played.popleft()()
             self._num_returned += len(entry.emitted)
@@ -159,10 +161,18 @@ class Speculation(SpeculativeRun):
         failure, self._failure = self._failure, None
         raise failure or StopIteration
 
-    def _play_next(self) -> None:
+    def playing(self) -> Reading[None]:
+        """Decode the next round; yield the passes of the models.
+
+        The round, or the error that ended the run, is what ``next`` returns or raises then.
+        """
         try:
             with memory_errors(self.pair.device):
-                self._played.append(self._play_round())
+                entry = yield from self._playing_round()
+                self._played.append(entry)
+        except GeneratorExit:
+            self._done = True
+            raise
         except BaseException as error:
             self._done = True  # the caches are inconsistent: never continue
             self._failure = error
@@ -182,7 +192,7 @@ class Speculation(SpeculativeRun):
             )
         return Prefill(target=target, draft=draft, copied=copied)
 
-    def _play_round(self) -> Deferred[Round]:
+    def _playing_round(self) -> Reading[Deferred[Round]]:
         before = len(self._history)
         assert self._target.length == before - 1
         self._clock.start()
@@ -192,7 +202,7 @@ class Speculation(SpeculativeRun):
         uniforms = self._uniforms.of_round(self._index, self.config.candidates_within(depth))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = overrule(uniforms, forks)
-        tree, verdicts, records = self._draft_and_verify(depth, uniforms, forks)
+        tree, verdicts, records = yield from self._drafting_and_verifying(depth, uniforms, forks)
         check_forks(forks, verdicts)
         output = self._endings.judge(self._history, verdicts.accepted_ids, verdicts.extra_id, room)
         self._settle(output, before + output.num_accepted, tree, verdicts)
@@ -221,9 +231,9 @@ class Speculation(SpeculativeRun):
         return self._defer_record(entry, records, numbers)
 
     @torch.inference_mode()
-    def _draft_and_verify(
+    def _drafting_and_verifying(
         self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
-    ) -> tuple[Tree, Verdicts, _Ending | None]:
+    ) -> Reading[tuple[Tree, Verdicts, _Ending | None]]:
         """Draft, verify, and begin the record.
 
         Tensors are freed on return, while the clock still runs. The time of a plain step also
@@ -234,12 +244,12 @@ class Speculation(SpeculativeRun):
         """
         draws = self._draws(uniforms, depth)
         hidden = self._hidden.get(self._index)
-        proposal = self._drafter.propose(self._history, depth, draws, hidden)
+        proposal = yield from proposing(self._drafter, self._history, depth, draws, hidden)
         for each in self._played:
             each.begin()  # runs during the target pass, when Python is mostly idle
         self._clock.mark()
         forced = {each.place: each.instead for each in forks if each.instead is not None}
-        result = self._pass.check(self._history[-1], proposal, draws, forced)
+        result = yield from self._pass.checking(self._history[-1], proposal, draws, forced)
         self._clock.mark()
         records = self._records(proposal, result)
         self._clock.mark()

@@ -57,6 +57,11 @@ class SpeculativeRun(ABC, Iterator[Round]):
         """The index of the next round."""
         return self._index
 
+    @property
+    def done(self) -> bool:
+        """Whether no further round is decoded."""
+        return self._done
+
     def stop(self) -> None:
         """End the run after the current round."""
         self._done = True

@@ -10,6 +10,7 @@ import torch
 from specviz.engine.decoding.judging import Judge, Verdicts
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Sampler
+from specviz.engine.model.feeds import Feed, Reading, read_alone
 from specviz.engine.model.steps import Step
 
 
@@ -44,7 +45,17 @@ class TargetPass:
         ``pending``: the text's last token. ``forced``: tokens by position; the target's
         probability of these tokens is set to 1.
         """
-        logits = self._read(pending, proposal).to(self._device)
+        return read_alone(self.checking(pending, proposal, draws, forced))
+
+    def checking(
+        self,
+        pending: int,
+        proposal: Proposal,
+        draws: Draws,
+        forced: Mapping[int, int] | None = None,
+    ) -> Reading[TargetPassResult]:
+        """Check as in ``check``, but yield the pass over a chain."""
+        logits = (yield from self._reading(pending, proposal)).to(self._device)
         probs = self._sampler.probs(logits)
         for place, token_id in (forced or {}).items():
             probs[place] = 0.0
@@ -60,9 +71,9 @@ class TargetPass:
             self.step.keep([0, *(node + 1 for node in kept)])
         self.step.forget(self.step.length - valid)
 
-    def _read(self, pending: int, proposal: Proposal) -> torch.Tensor:
+    def _reading(self, pending: int, proposal: Proposal) -> Reading[torch.Tensor]:
         first = torch.tensor([pending], device=self._device)
         fed = torch.cat((first, proposal.token_ids)).to(self.step.device)
         if proposal.parents is None:
-            return self.step.feed(fed, fed.shape[0])
+            return (yield Feed(step=self.step, token_ids=fed, num_logits=fed.shape[0]))
         return self.step.branch(fed, [-1, *(parent + 1 for parent in proposal.parents)])

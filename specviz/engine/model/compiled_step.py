@@ -1,12 +1,13 @@
 """The lean step for a few tokens on a CPU, as one call of compiled code.
 
 The code reads the lean weights in place and writes to the same caches as the torch code, so each
-pass may use either. The buffers have ``MOST_ROWS`` rows, so a larger tree is appended in parts.
+pass may use either. One call feeds one sequence or several, each with a cache of its own. The
+buffers have room for ``MOST_ROWS`` tokens of each, so a larger tree is appended in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,34 +68,47 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
-# The positions of new tokens: how many text tokens and how many nodes come before the first new
-# token, then the depth and the path of each new token.
-_Positions: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
+# The positions of a sequence's new tokens: how many nodes come before the first new token, then the
+# depth and the path of each new token.
+_Positions: TypeAlias = tuple[int, np.ndarray, np.ndarray]
+_CHAIN: _Positions = (0, CHAIN, NO_PATHS)
 
 
-def _node_positions(begin: int, nodes: OpenNodes, num_nodes: int, count: int) -> _Positions:
+class Rows(Value):
+    """Rows of a pass that belong to one sequence: new tokens that follow its first ``begin``.
+
+    ``outputs``: the rows, counted from the sequence's first, whose logits are returned.
+    """
+
+    cache: int  # which of the caches is the sequence's
+    begin: int
+    count: int
+    outputs: range
+
+
+def _node_positions(nodes: OpenNodes, num_nodes: int, count: int) -> _Positions:
     newest = nodes.paths[num_nodes : num_nodes + count]
     depths = np.array([len(path) - 1 for path in newest])
     paths = np.zeros((count, int(depths.max()) + 1), np.int64)
     for row, path in zip(paths, newest, strict=True):
         row[: len(path)] = path
-    return begin, num_nodes, depths, paths
+    return num_nodes, depths, paths
 
 
 class CompiledStep:
-    """The caches and buffers with which the compiled code runs one lean step."""
+    """The caches and buffers with which the compiled code runs one lean step, or several."""
 
     def __init__(
         self,
         weights: CompiledWeights,
-        keys: torch.Tensor,  # [layer, 1, key_head, position, head_width]
+        keys: torch.Tensor,  # [cache, layer, key_head, position, head_width]
         values: torch.Tensor,
         cos: torch.Tensor,  # [position, head_width]
         sin: torch.Tensor,
     ) -> None:
         self._weights = weights
         self._dtype = keys.dtype
-        self._caches = (array(keys)[:, 0], array(values)[:, 0])
+        self._caches = (array(keys), array(values))
         self._rotations = (cos.float().numpy(), sin.float().numpy())
         eps = np.array([weights.eps, weights.head_eps], np.float32)
         self._numbers = (eps, np.float32(weights.head_width**-0.5))
@@ -102,6 +116,7 @@ class CompiledStep:
         self._threads = 0
         self._buffers: tuple[np.ndarray, ...] = ()
         self._room: np.ndarray | None = None  # for converted activations
+        self._most_rows = MOST_ROWS * len(self._caches[0])
 
     def feed(
         self,
@@ -116,8 +131,27 @@ class CompiledStep:
 
         The hidden states are those of the last ``kept`` tokens.
         """
-        positions = (begin, 0, CHAIN, NO_PATHS)
-        return self._run(token_ids, positions, num_logits, vocabulary, kept, places)
+        sequences, outputs = _one_sequence(begin, len(token_ids), kept)
+        return self._run(token_ids, sequences, outputs, _CHAIN, num_logits, vocabulary, places)
+
+    def feed_rows(
+        self, token_ids: torch.Tensor, rows: Sequence[Rows], vocabulary: int, places: np.ndarray
+    ) -> torch.Tensor:
+        """Feed the tokens of several sequences in one pass.
+
+        Args:
+            token_ids: The tokens of all sequences, in the order of ``rows``.
+
+        Returns:
+            The logits float32 `[num_outputs, vocabulary]`, in the order of ``rows``.
+        """
+        first, sequences, outputs = 0, list[tuple[int, ...]](), list[int]()
+        for each in rows:
+            sequences.append((first, each.count, each.begin, each.cache))
+            outputs += (first + row for row in each.outputs)
+            first += each.count
+        given = np.array(sequences, np.int64), np.array(outputs, np.int64)
+        return self._run(token_ids, *given, _CHAIN, len(outputs), vocabulary, places)[0]
 
     def branch(
         self,
@@ -130,20 +164,22 @@ class CompiledStep:
         """Return logits and hidden states of the newest nodes; ``begin``: the text's length."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
-            positions = _node_positions(begin, nodes, num_nodes, len(part))
             count = len(part)
-            parts.append(self._run(part, positions, count, vocabulary, count, places))
-            num_nodes += len(part)
+            positions = _node_positions(nodes, num_nodes, count)
+            sequences, outputs = _one_sequence(begin, count, count)
+            parts.append(self._run(part, sequences, outputs, positions, count, vocabulary, places))
+            num_nodes += count
         logits, hidden = zip(*parts, strict=True)
         return torch.cat(logits), torch.cat(hidden)
 
     def _run(
         self,
         token_ids: torch.Tensor,
+        sequences: np.ndarray,
+        outputs: np.ndarray,
         positions: _Positions,
         num_logits: int,
         vocabulary: int,
-        kept: int,
         places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         threads = torch.get_num_threads()
@@ -153,11 +189,13 @@ class CompiledStep:
             self._threads = threads
         weights = self._weights
         logits = torch.empty(num_logits, vocabulary)
-        hidden = torch.empty(kept, len(places) * weights.width)
+        hidden = torch.empty(len(outputs), len(places) * weights.width)
         self._barrier[0] = 0
         shared = (
             self._barrier,
             token_ids.numpy(),
+            sequences,
+            outputs,
             *positions,
             weights.layers,
             weights.outer,
@@ -174,22 +212,27 @@ class CompiledStep:
         return logits, hidden.to(self._dtype)
 
     def _make_buffers(self, threads: int) -> tuple[np.ndarray, ...]:
-        weights = self._weights
+        weights, rows = self._weights, self._most_rows
         query_width = weights.heads * weights.head_width
         key_width = weights.key_heads * weights.head_width
-        capacity = self._caches[0].shape[2]
+        capacity = self._caches[0].shape[3]
         return (
-            scratch(MOST_ROWS, weights.width),
-            scratch(threads, MOST_ROWS, weights.width),
-            scratch(MOST_ROWS, query_width + 2 * key_width),
-            scratch(MOST_ROWS, query_width),
+            scratch(rows, weights.width),
+            scratch(threads, rows, weights.width),
+            scratch(rows, query_width + 2 * key_width),
+            scratch(rows, query_width),
             scratch(threads, MOST_ROWS, capacity),
-            scratch(MOST_ROWS, 2 * weights.feed_forward),
-            scratch(MOST_ROWS, weights.width),
+            scratch(rows, 2 * weights.feed_forward),
+            scratch(rows, weights.width),
         )
 
     def _make_room(self, threads: int) -> np.ndarray | None:
         weights = self._weights
         widest = max(weights.width, weights.heads * weights.head_width, weights.feed_forward)
         dtype = type_name(self._dtype)
-        return make_room(dtype, threads, MOST_ROWS, widest, packed=weights.packed)
+        return make_room(dtype, threads, self._most_rows, widest, packed=weights.packed)
+
+
+def _one_sequence(begin: int, count: int, kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a pass of one sequence, and its last ``kept`` rows."""
+    return np.array([[0, count, begin, 0]], np.int64), np.arange(count - kept, count)

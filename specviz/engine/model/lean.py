@@ -29,11 +29,11 @@ from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.step import MOST_ROWS
 
 if TYPE_CHECKING:
-    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
+    from specviz.engine.model.lean_weights import LeanWeights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Span:
+class Span:
     """The cache rows that one pass writes, with their rotations and masks."""
 
     begin: int
@@ -79,9 +79,8 @@ class LeanStep(Step):
         self._layer_caches = list(zip(weights.layers, self._keys, self._values, strict=True))
         self._compiled = None
         if weights.compiled is not None:
-            self._compiled = CompiledStep(
-                weights.compiled, self._keys, self._values, self._cos, self._sin
-            )
+            caches = (self._keys.transpose(0, 1), self._values.transpose(0, 1))
+            self._compiled = CompiledStep(weights.compiled, *caches, self._cos, self._sin)
 
     @property
     def capabilities(self) -> StepCapabilities:
@@ -123,7 +122,7 @@ class LeanStep(Step):
         assert not self._nodes
         assert self._length + count <= self._capacity
         if self._compiled is None or count > MOST_ROWS:
-            logits = self._run_in_torch(token_ids, self._span(count), num_logits)
+            logits = self._run_in_torch(token_ids, self.span(count), num_logits)
         else:
             kept = self._num_kept(count, num_logits)
             logits, self._hidden = self._compiled.feed(
@@ -168,14 +167,15 @@ class LeanStep(Step):
             each._nodes.settle(())
             each.set_position(length)
 
-    def _run_in_torch(self, token_ids: torch.Tensor, span: _Span, num_logits: int) -> torch.Tensor:
+    def _run_in_torch(self, token_ids: torch.Tensor, span: Span, num_logits: int) -> torch.Tensor:
         weights, kept = self._weights, self._num_kept(len(token_ids), num_logits)
         streams = dict[int, torch.Tensor]()
         x = weights.embed(token_ids)
-        for number, (layer, keys, values) in enumerate(self._layer_caches):
+        for number, layer in enumerate(weights.layers):
             if number in self._states.places:
                 streams[number] = x[-kept:].clone()
-            x += self._attend(layer, x, keys, values, span)
+            rows = layer.qkv(layer.attention_norm(x))
+            x += layer.output(self.attended(number, rows, span))
             x += feed_forward(layer, x)
         streams[len(self._layer_caches)] = x[-kept:]
         streams[AFTER_NORM] = x = weights.norm(x[-kept:])
@@ -186,15 +186,15 @@ class LeanStep(Step):
         """Return for how many of the last fed tokens hidden states are kept."""
         return count if self._keeps_all else max(1, num_logits)
 
-    def _span(self, count: int) -> _Span:
+    def span(self, count: int) -> Span:
         begin, end = self._length, self._length + count
         views = {
             window: _View(_first_seen(window, begin), _mask(window, begin, end, self._weights))
             for window in self._windows
         }
-        return _Span(begin, end, self._cos[begin:end], self._sin[begin:end], views)
+        return Span(begin, end, self._cos[begin:end], self._sin[begin:end], views)
 
-    def _span_of_nodes(self, count: int) -> _Span:
+    def _span_of_nodes(self, count: int) -> Span:
         """Return the span of the tree's newest ``count`` nodes."""
         end = self._length + len(self._nodes)
         positions = torch.tensor(self._nodes.depths(count), device=self.device) + self._length
@@ -203,20 +203,23 @@ class LeanStep(Step):
             first = _first_seen(window, self._length)
             unseen = self._nodes.unseen(count, self._length, window, first)
             views[window] = _View(first, _additive(unseen.to(self.device), self._weights))
-        return _Span(end - count, end, self._cos[positions], self._sin[positions], views)
+        return Span(end - count, end, self._cos[positions], self._sin[positions], views)
 
-    def _attend(
-        self,
-        layer: LeanLayer,
-        x: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        span: _Span,
-    ) -> torch.Tensor:
+    def attended(self, number: int, rows: torch.Tensor, span: Span) -> torch.Tensor:
+        """Write the new keys and values of a layer; return what its heads attend to.
+
+        Args:
+            number: The number of the layer.
+            rows: The queries, keys and values of the new tokens, before the rotation.
+
+        Returns:
+            `[num_tokens, heads * head_width]`.
+        """
+        layer, keys, values = self._layer_caches[number]
         weights = self._weights
         heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
         count = span.end - span.begin
-        rows = layer.qkv(layer.attention_norm(x)).view(1, count, -1, width).transpose(1, 2)
+        rows = rows.view(1, count, -1, width).transpose(1, 2)
         turned = rotated(layer, rows, (heads, key_heads), span.cos, span.sin)
         keys.narrow(2, span.begin, count).copy_(turned.narrow(1, heads, key_heads))
         values.narrow(2, span.begin, count).copy_(rows.narrow(1, heads + key_heads, key_heads))
@@ -228,7 +231,7 @@ class LeanStep(Step):
             attn_mask=view.mask,
             enable_gqa=heads != key_heads,
         )
-        return layer.output(mixed.transpose(1, 2).reshape(count, heads * width))
+        return mixed.transpose(1, 2).reshape(count, heads * width)
 
 
 def rotated(

@@ -1,0 +1,196 @@
+"""Runs of several prompts that share the passes of their models.
+
+Each run is an ordinary run with its own text, caches, random numbers and acceptance; only its
+passes are made together with those of the other runs. So a run's text equals that of the same run
+alone: to the bit with compiled steps, elsewhere except where two tokens are almost equally likely.
+
+The runs keep step: all draft, then one target pass verifies the candidates of all. A run that
+accepted few candidates goes on from its own position; nothing waits for it and no cache moves.
+There is no scheduler: runs begin together, and no new run takes the place of one that has ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from specviz.engine.decoding.endings import room_for
+from specviz.engine.decoding.plain_decoding import PlainRun
+from specviz.engine.decoding.speculation import Speculation
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.feeds import Feed, Reading
+from specviz.engine.model.memory import memory_errors
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.step_batch import StepBatch
+from specviz.engine.model.steps import StepWeights
+from specviz.errors import ConfigError, PairError
+from specviz.record.conversations import PromptLike
+from specviz.record.trace import Round, RunConfig
+
+Run = TypeVar("Run", Speculation, PlainRun)
+Item = TypeVar("Item", Round, int)
+
+
+class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
+    """An iterator over the items of several runs: one of every run that has not ended.
+
+    Args:
+        seeds: The seed of every run; the configuration's if there are none.
+        padded: As in ``StepBatch``.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        prompts: Sequence[PromptLike],
+        config: RunConfig,
+        *,
+        seeds: Sequence[int] = (),
+        padded: bool = False,
+    ) -> None:
+        self._check(pair, config)
+        if not prompts:
+            raise ConfigError("A batch has no prompts.", remedy="Give at least one prompt.")
+        assert len(seeds) in {0, len(prompts)}
+        seeds = seeds or [config.seed] * len(prompts)
+        # A record would be one round behind.
+        configs = [dataclasses.replace(config, seed=seed, record=False) for seed in seeds]
+        self._device = pair.device
+        with memory_errors(pair.device):
+            batched, self._batches = self._batched(pair, prompts, configs, padded=padded)
+        self.runs = tuple(
+            self._begin(batched, prompt, each)
+            for prompt, each in zip(prompts, configs, strict=True)
+        )
+
+    @abstractmethod
+    def _check(self, pair: Pair, config: RunConfig) -> None:
+        """Raise an error if a batch cannot run this."""
+
+    @abstractmethod
+    def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> Run:
+        """Return a run on the pair whose weights are batches."""
+
+    @abstractmethod
+    def _play(self, going: Sequence[Run]) -> Sequence[Item]:
+        """Return the next item of each of these runs."""
+
+    def __next__(self) -> tuple[Item | None, ...]:
+        going = [run for run in self.runs if not run.done]
+        if not going:
+            raise StopIteration
+        with memory_errors(self._device):
+            found = dict(zip(map(id, going), self._play(going), strict=True))
+        return tuple(found.get(id(run)) for run in self.runs)
+
+    def _batched(
+        self,
+        pair: Pair,
+        prompts: Sequence[PromptLike],
+        configs: Sequence[RunConfig],
+        *,
+        padded: bool,
+    ) -> tuple[Pair, list[StepBatch]]:
+        """Return the pair with batches in place of its weights, the draft's batch first."""
+        capacity = max(
+            room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)[0]
+            for prompt, config in zip(prompts, configs, strict=True)
+        )
+
+        def batch(weights: StepWeights | None) -> StepBatch | None:
+            if weights is None:
+                return None
+            return StepBatch(weights, pair.vocabulary, capacity, len(prompts), padded=padded)
+
+        draft = batch(pair.draft_weights if self._drafts(configs[0]) else None)
+        target = batch(pair.target_weights)
+        assert target is not None
+        batched = dataclasses.replace(
+            pair, target_weights=target, draft_weights=draft, lanes=None, last_read=None
+        )
+        return batched, [target] if draft is None else [draft, target]
+
+    def _drafts(self, config: RunConfig) -> bool:
+        del config
+        return False
+
+
+class BatchedSpeculation(_Lockstep[Speculation, Round]):
+    """An iterator over the rounds of several runs.
+
+    A round's times include the work for the other runs of the batch.
+    """
+
+    def _check(self, pair: Pair, config: RunConfig) -> None:
+        method = config.draft_method
+        if not config.is_chain or (method.has_steps and not method.needs_draft):
+            raise ConfigError(
+                f"A batch cannot draft with {config.drafter} in this shape.",
+                remedy="Use a draft model or a lookup drafter, and one chain of candidates.",
+            )
+        if pair.shared is not None:
+            raise PairError(
+                "The models of a batch must share one vocabulary.",
+                remedy="Use a draft with the target's tokenizer.",
+            )
+
+    def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> Speculation:
+        return Speculation(pair, prompt, config)
+
+    def _play(self, going: Sequence[Speculation]) -> Sequence[Round]:
+        read_together([run.playing() for run in going], self._batches)
+        return [next(run) for run in going]
+
+    def _drafts(self, config: RunConfig) -> bool:
+        return config.draft_method.needs_draft
+
+
+class BatchedPlainRun(_Lockstep[PlainRun, int]):
+    """An iterator over the tokens of several plain runs."""
+
+    def _check(self, pair: Pair, config: RunConfig) -> None:
+        """Do nothing: every lean target decodes in batches."""
+
+    def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> PlainRun:
+        return PlainRun(pair, prompt, config)
+
+    def _play(self, going: Sequence[PlainRun]) -> Sequence[int]:
+        return read_together([run.playing() for run in going], self._batches)
+
+
+def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]) -> list[Any]:
+    """Make the passes of several readings together; return the result of each.
+
+    While a reading waits for a pass of an earlier batch, no pass of a later one is made. So with
+    the draft's batch before the target's, one target pass serves all runs.
+    """
+    results: list[Any] = [None] * len(readings)
+    waiting = dict[int, Feed]()
+
+    def go_on(index: int, resume: Callable[[], Feed]) -> None:
+        try:
+            waiting[index] = resume()
+        except StopIteration as end:
+            results[index] = end.value
+
+    for index, reading in enumerate(readings):
+        go_on(index, partial(next, reading))
+    while waiting:
+        batch, ready = next(
+            (batch, ready)
+            for batch in batches
+            if (ready := [index for index, feed in waiting.items() if batch.has(feed)])
+        )
+        feeds = [waiting.pop(index) for index in ready]
+        try:
+            found = batch.feed(feeds)
+        except BaseException as error:
+            for index in ready:
+                go_on(index, partial(readings[index].throw, error))
+        else:
+            for index, logits in zip(ready, found, strict=True):
+                go_on(index, partial(readings[index].send, logits))
+    return results

@@ -1,0 +1,47 @@
+"""Passes as values: a reading yields the passes that it needs and receives their logits.
+
+A run that is written as a reading does not call its steps itself. ``read_alone`` makes the passes
+one by one; ``StepBatch`` makes one pass for the readings of several sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeAlias, TypeVar
+
+import torch
+
+from specviz.engine.model.steps import Step
+from specviz.values import Value
+
+T = TypeVar("T")
+
+
+class Feed(Value, eq=False):
+    """Tokens to feed to a step, and for how many of the last ones logits are needed."""
+
+    step: Step
+    token_ids: torch.Tensor  # [num_tokens]
+    num_logits: int
+
+
+# Yields passes, is sent the logits of each, and returns its result.
+Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
+
+
+def read_alone(reading: Reading[T]) -> T:
+    """Make each pass of a reading by itself, and return the reading's result.
+
+    A reading gets the error of a failed pass, as if it had called the step.
+    """
+    try:
+        feed = next(reading)
+        while True:
+            try:
+                logits = feed.step.feed(feed.token_ids, feed.num_logits)
+            except BaseException as error:
+                feed = reading.throw(error)
+            else:
+                feed = reading.send(logits)
+    except StopIteration as end:
+        return end.value

@@ -1,0 +1,164 @@
+"""Measure and store the step costs of batches, by pair, bodies, device, threads and sampling.
+
+They belong to the step costs of ``step_costs.py`` and have the same keys; a batch of one sequence
+has the costs of that table. Every row count of the result is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+import psutil
+
+from specviz.measure.step_costs import costs_key
+from specviz.record.batch_costs import BatchCosts, BatchForecast, Grid
+from specviz.record.run_config import RunConfig
+from specviz.store import load_value, save_value
+from specviz.store.kept_values import kept_values
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+    from specviz.engine.decoding.batch_timer import BatchTimer
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+GAMMAS = (1, 2, 3, 5, 8)
+SHORTEST = 256  # tokens of context
+_KIND = "batch-forecasts"
+_LATER = 3  # draft steps after the first, in the phases that give the cost of a later step
+_PHASES = ((1, 1), (2, 1), (1, 1 + _LATER))  # tokens fed in the first step, candidates drafted
+_SAMPLES = 3  # of a phase that takes little time
+_FEW, _LONG = 2, 0.3  # so few of one that takes more seconds than this
+_SHARE = 0.5  # of the free memory that the caches may take
+_LONGEST = 4096  # tokens of context, for models that have no limit
+_MARGIN = 32
+
+Clock = Callable[[], float]
+
+
+def contexts_of(pair: Pair) -> tuple[int, ...]:
+    """Return contexts from ``SHORTEST`` on, each four times the one before, up to the longest."""
+    longest = min(pair.max_context or _LONGEST, _LONGEST) - _MARGIN
+    found = [SHORTEST]
+    while found[-1] * 4 < longest:
+        found.append(found[-1] * 4)
+    return tuple(each for each in (*found, longest) if each <= longest)
+
+
+def clock_of(pair: Pair) -> tuple[str, Clock]:
+    """Return the clock of a measurement.
+
+    A process with one thread is timed by its processor time, to which other processes add nothing.
+    """
+    alone = pair.environment.threads == 1 and pair.device.type == "cpu"
+    return ("processor", time.process_time) if alone else ("wall", time.perf_counter)
+
+
+def measure_batch_costs(
+    pair: Pair,
+    config: RunConfig,
+    *,
+    batches: Sequence[int],
+    contexts: Sequence[int],
+    gammas: Sequence[int],
+    repeats: int = 1,
+    clock: Clock = time.perf_counter,
+    say: Callable[[str], None] = lambda _: None,
+) -> BatchCosts:
+    """Measure the phases of every batch at every context that fits into memory."""
+    from specviz.engine.decoding.batch_timer import BatchTimer
+
+    settings = replace(config, gamma=max(gammas), record=False)
+    plain, one, two, later = ([] for _ in range(4))
+    verify = [list[tuple[float, ...]]() for _ in gammas]
+    for batch in batches:
+        fitting = _fitting(pair, batch, contexts)
+        say(f"step costs of {batch} sequences at {len(fitting)} contexts")
+        if fitting:
+            timer = BatchTimer(pair, settings, batch, fitting[-1], clock)
+            columns = [_column(timer, each, gammas, repeats) for each in fitting]
+        else:
+            columns = []
+        rows = [tuple(each[index] for each in columns) for index in range(4 + len(gammas))]
+        for grid, row in zip((plain, one, two, later, *verify), rows, strict=True):
+            grid.append(row)
+    return BatchCosts(
+        batches=tuple(batches),
+        contexts=tuple(contexts),
+        gammas=tuple(gammas),
+        draft=(_grid(one), _grid(two)),
+        draft_next=_grid(later),
+        plain=_grid(plain),
+        verify=tuple(_grid(each) for each in verify),
+    )
+
+
+def _grid(rows: Sequence[tuple[float, ...]]) -> Grid:
+    return tuple(rows)
+
+
+def _column(
+    timer: BatchTimer, context: int, gammas: Sequence[int], repeats: int
+) -> tuple[float, ...]:
+    """Return the seconds of a plain step, the draft steps and the verifications.
+
+    Draft phases and verifications alternate, as in a run, so that the processor's caches are in the
+    same state. Plain steps come before every row of turns, and each row begins with an uncounted
+    turn.
+    """
+    plain, drafts = list[float](), [list[float]() for _ in _PHASES]
+    verifications: list[list[float]] = [[] for _ in gammas]
+    for _ in range(repeats):
+        for number in range(max(len(_PHASES), len(gammas))):
+            plain += _row(lambda: (timer.plain_step(context),))[0]
+            kind, chosen = number % len(_PHASES), number % len(gammas)
+            drafting, verifying = _row(lambda at=(kind, chosen): (
+                timer.draft_phase(context, *_PHASES[at[0]]),
+                timer.verification(context, gammas[at[1]]),
+            ))  # fmt: skip
+            drafts[kind] += drafting
+            verifications[chosen] += verifying
+    one, two, longer = (median(each) for each in drafts)
+    later = max(1e-9, (longer - one) / _LATER)
+    return median(plain), one, two, later, *(median(each) for each in verifications)
+
+
+def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
+    """Return the times of each phase over some turns; the first is not counted."""
+    times = [turn() for _ in range(_FEW if sum(turn()) > _LONG else _SAMPLES)]
+    return [list(each) for each in zip(*times, strict=True)]
+
+
+def _fitting(pair: Pair, batch: int, contexts: Sequence[int]) -> list[int]:
+    from specviz.engine.model.pass_bytes import pass_bytes
+
+    models = [each for each in (pair.target, pair.draft) if each is not None]
+    reads = [pass_bytes(each) for each in models]
+    token = sum(each.cache for each in reads if each is not None)
+    room = _SHARE * _free_memory(pair)
+    return [each for each in contexts if batch * each * token <= room]
+
+
+def _free_memory(pair: Pair) -> float:
+    if pair.device.type == "cuda":
+        import torch
+
+        return float(torch.cuda.mem_get_info(pair.device)[0])
+    return float(psutil.virtual_memory().available)
+
+
+def save_batch_forecast(pair: Pair, config: RunConfig, found: BatchForecast) -> None:
+    save_value(_KIND, costs_key(pair, config), found)
+
+
+def stored_batch_forecast(pair: Pair, config: RunConfig) -> BatchForecast | None:
+    return load_value(_KIND, costs_key(pair, config), BatchForecast)
+
+
+def newest_batch_forecast() -> BatchForecast | None:
+    """Return the newest forecast of this machine, of whatever pair."""
+    found = kept_values(_KIND, BatchForecast).values()
+    return max(found, key=lambda each: each.created, default=None)

@@ -1,0 +1,159 @@
+"""Step costs of a batch: the seconds of passes over several sequences at once.
+
+They continue ``StepCosts``, which are those of one sequence, with the number of sequences as
+another dimension. A row count that a forecast uses is measured, never interpolated: the time of a
+pass is not linear in its rows, because products take up to six rows at a time.
+"""
+
+from __future__ import annotations
+
+from specviz.record.step_costs import interpolate
+from specviz.values import Value
+
+# Seconds: [batch][context]. A batch's row ends at the longest context that fits into memory.
+Grid = tuple[tuple[float, ...], ...]
+
+
+class BatchCosts(Value):
+    """Seconds of a batch's phases, by its number of sequences and their context.
+
+    ``draft[n - 1]`` is the first draft step of a round, fed n tokens (1 or 2) of every sequence;
+    ``draft_next`` is a later one. ``plain`` is a step of the target alone. ``verify[i]`` is the
+    target's pass over ``gammas[i] + 1`` tokens of every sequence. All include the draws.
+    """
+
+    batches: tuple[int, ...]
+    contexts: tuple[int, ...]
+    gammas: tuple[int, ...]
+    draft: tuple[Grid, Grid]
+    draft_next: Grid
+    plain: Grid
+    verify: tuple[Grid, ...]
+
+    def plain_step(self, batch: int, context: float) -> float:
+        return self._at(self.plain, batch, context)
+
+    def draft_phase(self, batch: int, context: float, gamma: int, fed_more: float = 0.0) -> float:
+        """Return the seconds in which all sequences draft.
+
+        Args:
+            fed_more: The share of sequences that feed two tokens in the first step.
+        """
+        one, two = (self._at(each, batch, context) for each in self.draft)
+        later = self._at(self.draft_next, batch, context)
+        return one + fed_more * (two - one) + (gamma - 1) * later
+
+    def verification(self, batch: int, context: float, gamma: int) -> float:
+        """Return the seconds of the target's pass over gamma + 1 tokens of every sequence."""
+        return self._at(self.verify[self.gammas.index(gamma)], batch, context)
+
+    def v(self, batch: int, context: float, gamma: int) -> float:
+        """Return the time of a verification in steps of the target alone at the same batch."""
+        return self.verification(batch, context, gamma) / self.plain_step(batch, context)
+
+    def _at(self, grid: Grid, batch: int, context: float) -> float:
+        row = grid[self.batches.index(batch)]
+        return interpolate(self.contexts[: len(row)], row, context)
+
+    def fits(self, batch: int, context: int) -> bool:
+        row = self.plain[self.batches.index(batch)]
+        return context in self.contexts[: len(row)]
+
+
+class BatchAcceptance(Value):
+    """Acceptance measured on single runs; it does not depend on the number of sequences.
+
+    ``reached[k]``: the share of rounds that accepted at least k + 1 candidates, in rounds of as
+    many candidates as it has entries. ``other``: seconds per round and sequence outside both
+    models.
+    """
+
+    alpha: float | None  # accepted / tested
+    reached: tuple[float, ...]
+    rounds: int
+    other: float
+
+    def tokens(self, gamma: int) -> float:
+        """Return the tokens per round with ``gamma`` candidates."""
+        return 1.0 + sum(self.reached[:gamma])
+
+
+class BatchPoint(Value):
+    """A measured batch, beside its forecast.
+
+    ``forecast`` and ``speedup`` count the rounds in which all sequences were running. ``compact``
+    and ``padded`` are speedups of whole batches, until the last text has ended: without the rows of
+    ended texts, and with every pass padded to a rectangle. Speedups are ratios of tokens per second
+    to those of plain decoding of the same batch. ``low`` and ``high``: the 95 % interval of
+    ``speedup``; None with few repeats.
+    """
+
+    batch: int
+    context: float  # mean tokens before a round
+    forecast: float
+    speedup: float
+    error: float  # forecast / speedup - 1, the median over repeats
+    low: float | None
+    high: float | None
+    compact: float
+    padded: float
+    plain: float  # tokens per second of plain decoding, all sequences together
+    v: float
+    tokens: float  # per round
+    same_texts: bool  # whether every text equals that of its single run
+
+
+class ExpertPoint(Value):
+    """A pass of a mixture of experts over some rows: the experts that a layer reads.
+
+    ``independent``: expected if every row chose its experts independently and uniformly.
+    ``seconds``: of the pass, in passes over one row.
+    """
+
+    rows: int
+    experts: float
+    independent: float
+    seconds: float
+
+
+class ExpertRun(Value):
+    """Runs of a pair whose target is a mixture of experts, and whose draft reads one per token.
+
+    ``step`` and ``verification``: the distinct experts per layer of a target pass in plain decoding
+    and in speculation. ``speedup``: observed.
+    """
+
+    gamma: int
+    tokens: float  # per round
+    step: float
+    verification: float
+    speedup: float
+
+
+class ExpertReads(Value):
+    """Distinct experts per layer that passes of a small Mixtral-shaped model read."""
+
+    experts: int
+    per_token: int
+    expert_share: float  # of the weights that a pass over all experts reads
+    points: tuple[ExpertPoint, ...]
+    run: ExpertRun
+
+
+class BatchForecast(Value):
+    """What is known of batches of one pair on one machine."""
+
+    created: str
+    pair: str
+    target: str  # its simulated size; "none" for its own
+    machine: str
+    dtype: str
+    threads: int
+    temperature: float
+    gamma: int  # of the measured points
+    others: float | None  # share of the processors that other processes used
+    costs: BatchCosts
+    acceptance: BatchAcceptance
+    points: tuple[BatchPoint, ...] = ()
+    clock: str = "wall"  # or "processor": other processes do not count
+    experts: ExpertReads | None = None
