@@ -68,7 +68,7 @@ FEED, APPEND, TAPE = StaticStep.feed_at, TextState.append, Chain.write_tape
 @pytest.mark.parametrize(
     ("place", "name", "fault", "phrase"),
     [
-        (StaticStep, "feed_at", off_by_one, "different logits"),
+        (StaticStep, "feed_at", off_by_one, "with a static cache"),
         (TextState, "append", never_back, "rounds"),
         (Chain, "write_tape", other_tape, "rounds"),
         (Chain, "_with_forced", likeliest_of_nothing, "rounds"),

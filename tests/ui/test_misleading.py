@@ -148,7 +148,7 @@ def test_estimates_of_the_recorded_run() -> None:
     share = figures.num_accepted / figures.num_drafted
     assert f"accepted / drafted is **{share:.3f}**" in words(app)
     assert f"accepted / tested, is **{figures.alpha_observed:.3f}**" in words(app)
-    assert f"to α = {alpha_from_drafted(share, 5):.3f}" in words(app)
+    assert f"at α = {alpha_from_drafted(share, 5):.3f}" in words(app)
     (dots,) = charts(app)["misleading_estimates"]["data"]
     assert dots["x"] == pytest.approx([share, figures.alpha_observed, figures.alpha_expected])
     assert "Wilson" in words(app)
