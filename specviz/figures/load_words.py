@@ -249,10 +249,10 @@ def _checks(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
     if sweep.settings.mode == "closed":
         lowest = min(each.mean_in_flight / each.block.level for each in figures.blocks)
         most = max(each.most_in_flight / each.block.level for each in figures.blocks)
+        share = f"at least {WHOLE_PERCENT.shown(lowest)} of the" if lowest < 0.995 else "all"
         yield (
-            f"Requests overlapped: in every block, {WHOLE_PERCENT.shown(lowest)} or more of the "
-            f"users had a request in flight on average. The maximum at any time was "
-            f"{WHOLE_PERCENT.shown(most)}."
+            f"Requests overlapped: in every block, {share} users had a request in flight on "
+            f"average. At no time did more than {WHOLE_PERCENT.shown(most)} have one."
         )
     for place, lane in enumerate(sweep.lanes):
         own = [each.totals for each in figures.blocks if each.block.lane == place]

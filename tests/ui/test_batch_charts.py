@@ -43,7 +43,7 @@ def test_the_map_marks_what_does_not_fit_and_where_it_breaks_even() -> None:
     made: Any = speedup_map(rows, 5)
     cells = made.data[0]
     assert cells.z[0][0] == rows[0][0].speedup
-    assert cells.text[-1][-1] == "does not fit"
+    assert cells.text[-1][-1] == UNKNOWN
     assert cells.text[0][0].startswith(f"γ {rows[0][0].gamma}")
     faster = sum((each.fixed or 0.0) >= 1.0 for each in rows[0])
     assert trace(made, "break-even").x[0] == faster - 0.5

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from specviz.figures.batch_forecast import MapPoint
 from specviz.figures.catalogue import TIMES_THE_TARGET
 from specviz.record.batch_costs import BatchCosts, BatchPoint, ExpertReads
-from specviz.record.numbers import RATIO, STEPS
+from specviz.record.numbers import RATIO, STEPS, UNKNOWN
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 from specviz.values import Value
 
@@ -104,7 +104,7 @@ def _name_places(update: Callable[..., object], names: Sequence[str]) -> None:
 
 def _cell(point: MapPoint) -> str:
     if point.speedup is None or point.gamma is None:
-        return "does not fit"
+        return UNKNOWN
     return "plain" if point.gamma == 0 else f"γ {point.gamma}<br>{RATIO.shown(point.speedup)}"
 
 

@@ -62,7 +62,7 @@ def show_machine_batch() -> None:
     show_chart(
         speedup_map(rows, found.gamma),
         f"The best γ of {_gammas(found)} and its speedup. The line is the break-even of "
-        f"γ {found.gamma}. **{_label()}**.",
+        f"γ {found.gamma}. Without a number, the batch does not fit in memory. **{_label()}**.",
         "predicted",
         key="misleading_machine_map",
         alt="Forecast speedup with the best number of candidates over batch and context.",
