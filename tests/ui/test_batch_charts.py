@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from specviz.figures.batch_forecast import batch_map
+from specviz.record.numbers import UNKNOWN
 from specviz.ui.theory.misleading.batch_charts import (
     EnginePoint,
     experts_over_rows,
