@@ -50,7 +50,7 @@ def test_a_tokenizer_without_a_gguf_name_is_refused(tmp_path: Path) -> None:
         "pretokenizers": [{"type": "Punctuation", "behavior": "Isolated"}, record["pre_tokenizer"]],
     }
     path.write_text(json.dumps(record))
-    with pytest.raises(ModelFileError, match="known GGUF pre-tokenizers"):
+    with pytest.raises(ModelFileError, match="known GGUF pre-tokenizer"):
         vocabulary_of(tmp_path)
     record["model"]["type"] = "Unigram"
     path.write_text(json.dumps(record))

@@ -259,4 +259,4 @@ def test_the_library_step_multiplies_with_the_same_matrices() -> None:
 def test_rounds_on_the_device_are_refused() -> None:
     offered = packed_pair().target_weights.capabilities.device_rounds
     assert not offered
-    assert "Quantised" in offered.reason
+    assert "quantised weights" in offered.reason
