@@ -295,7 +295,7 @@ class TestHeadsInGguf:
 
     def test_the_targets_vocabulary_is_needed(self, tmp_path: Path) -> None:
         head = written_head(tmp_path / "head")
-        with pytest.raises(ConfigError, match="target is not here"):
+        with pytest.raises(ConfigError, match="target is not a file or folder"):
             export(head, "gguf", tmp_path / "out")
 
 
