@@ -53,7 +53,7 @@ class FirstBody:
 
     @property
     def pending(self) -> bool:
-        """Whether a default body may still become ready. A run that starts now has no body."""
+        """Whether a default body may become ready later; until then, runs have no body."""
         return self.loading or (self.offered is None and not bodies_are_chosen())
 
     @property
