@@ -152,10 +152,7 @@ def _embedded_captions() -> dict[str, str]:
 
 
 def _shares_vocabulary(source: str) -> bool:
-    """Return whether the draft may propose only shared tokens.
-
-    The toggle decides this if the tokenizers have not been compared.
-    """
+    """Return whether the draft may propose only shared tokens (the toggle Shared vocabulary)."""
     known = _compared_tokenizers(source)
     return _value("shared_vocabulary").lower() == "true" if known is None else known
 
@@ -347,8 +344,7 @@ def body_box(key: str) -> str:
 def link_bodies(target: str, draft: str) -> None:
     """Put chosen bodies into the link.
 
-    The link also contains the choice "none" for the target, because Watch would otherwise offer a
-    default body.
+    The link also contains the target's "none", because Watch would otherwise offer a default body.
     """
     if not bodies_are_chosen():
         return
