@@ -2,8 +2,9 @@
 
 ``NAMES`` are vLLM and llama.cpp, which ``make engines`` installs: each with the embedded pair, and
 with SmolLM2-135M-Instruct and its EAGLE-3 head. Each sweep is made twice. The two must agree within
-their intervals at every number of users, and all tokens with the engines' counters. Prints figures;
-exits with 1 if one is wrong. The machine should be quiet: it takes 10 to 20 minutes per name.
+their intervals at every number of users, and all tokens with the engines' counters. ``schedule``
+checks that vLLM follows the setting that the advice prints. Prints figures; exits with 1 if one is
+wrong. The machine should be quiet: it takes 10 to 20 minutes per name.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from specviz.engine import load_pair
+from specviz.figures.load_advice import VLLM_SETTING
 from specviz.figures.load_figures import LoadFigures, load_figures
 from specviz.figures.load_words import load_words
 from specviz.figures.paired import Ratio
@@ -36,6 +39,7 @@ CHATS = LoadSettings(
     levels=(1, 2, 4, 8), seconds=6.0, ramp=3.0, budget=700.0, max_new_tokens=48, chat=True
 )
 MOST = round(max(STORIES.levels))
+SCHEDULE = "schedule"
 Addresses = AbstractContextManager[tuple[str, str]]
 
 
@@ -87,6 +91,17 @@ def llamacpp_chat() -> Iterator[tuple[str, str]]:
             yield address, alone
 
 
+@contextmanager
+def vllm_with_schedule() -> Iterator[tuple[str, str]]:
+    """Start vLLM so that it speculates for one or two requests, and not for more."""
+    settings = {VLLM_SETTING: [[1, 2, real_engines.GAMMA], [3, MOST, 0]]}
+    with (
+        real_engines.vllm(at_once=MOST, settings=settings) as address,
+        real_engines.vllm(speculative=False, at_once=MOST) as alone,
+    ):
+        yield address, alone
+
+
 NAMES: dict[str, tuple[Callable[[], Addresses], LoadSettings]] = {
     "vllm": (vllm, STORIES),
     "llamacpp": (llamacpp, STORIES),
@@ -110,6 +125,9 @@ def write_chat_model(folder: Path) -> None:
 def main(names: list[str], out: Path | None) -> int:
     findings = Findings()
     for name in names:
+        if name == SCHEDULE:
+            _check_schedule(findings)
+            continue
         if reason := real_engines.missing(name.partition("-")[0]):
             print(reason)
             continue
@@ -143,6 +161,18 @@ def _report(sweep: LoadSweep, figures: LoadFigures, findings: Findings) -> None:
     findings.check("blocks without a failure", len(whole), len(figures.blocks))
 
 
+def _check_schedule(findings: Findings) -> None:
+    with vllm_with_schedule() as (address, alone):
+        found = load_figures(swept(address, alone, replace(STORIES, levels=(1, MOST))))
+    shares = {
+        each.level: (each.acceptance.drafted or 0) / each.totals.received
+        for each in found.levels
+        if each.lane == 1
+    }
+    print(f"{SCHEDULE}: drafted per token, by users: {shares}", flush=True)
+    findings.check("levels that follow the schedule", (shares[1] > 1) + (shares[MOST] < 0.05), 2)
+
+
 def _words(speedup: Ratio) -> str:
     return f"{speedup.value:.2f} ({speedup.low or 0:.2f} to {speedup.high or 0:.2f})"
 
@@ -161,8 +191,8 @@ def _compare(first: LoadFigures, second: LoadFigures, findings: Findings) -> Non
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*NAMES, SCHEDULE)))
     given = parser.parse_args()
-    if unknown := set(given.names) - set(NAMES):
+    if unknown := set(given.names) - {*NAMES, SCHEDULE}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    sys.exit(bool(main(given.names or list(NAMES), given.out)))
+    sys.exit(bool(main(given.names or [*NAMES, SCHEDULE], given.out)))

@@ -75,10 +75,12 @@ def vllm(
     drafting: Drafting | None = None,
     more: Sequence[str] = (),
     at_once: int = 2,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[str]:
     """Start vLLM's server with one of the embedded models, or with the folder ``model``.
 
-    It decodes at most ``at_once`` requests at the same time.
+    It decodes at most ``at_once`` requests at the same time. ``settings``: more settings of
+    speculation.
     """
     with TemporaryDirectory(prefix="specviz-") as temporary:
         folder = write_chat_pair(Path(temporary)) if chat else PAIR
@@ -93,8 +95,8 @@ def vllm(
         if speculative:
             used = drafting or Drafting(method="draft_model", place=folder / "draft")
             config = {"method": used.method, "model": str(used.place)}
-            config_text = json.dumps(config | {"num_speculative_tokens": gamma})
-            words += ["--speculative-config", config_text]
+            config |= {"num_speculative_tokens": gamma, **(settings or {})}
+            words += ["--speculative-config", json.dumps(config)]
             words += ["--per-request-spec-decode-metrics", level]
         with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
             yield address
