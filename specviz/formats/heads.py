@@ -39,7 +39,7 @@ _OTHER_KINDS = {
 
 
 class HeadFacts(Value):
-    """The facts about a head that its files state before the weights are read."""
+    """What a head's files state about the head, read without the weights."""
 
     path: Path
     kind: HeadFileKind
@@ -202,7 +202,7 @@ def _layout(kind: HeadFileKind, config: dict[str, Any]) -> str:
 def _feature_layers(
     kind: HeadFileKind, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], LayerConvention]:
-    """Return the layers whose states the head reads, and whether these are inputs or outputs."""
+    """Return the layers whose states the head reads, and whether it reads inputs or outputs."""
     if kind == "dflash":
         if stated := _integers(config.get(_DFLASH_IDS)):
             return stated, "input"

@@ -62,7 +62,7 @@ def _num_weights(num_rows: int) -> int:
 
 @intrinsic
 def x_size(typing: Any, like: Any) -> Any:
-    """Return the size in bytes of a value of x in products with weights of the type of ``like``."""
+    """Return the bytes of one value of x; the type of ``like`` is the type of the weights."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _I64(2 if _takes_pairs(like) else 4)

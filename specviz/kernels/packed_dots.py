@@ -160,7 +160,7 @@ class _Emitter:
     def _rounded(self, value: Any) -> Any:
         """Return a product that is never fused with an addition.
 
-        Only some processors would fuse them, so results would depend on the processor.
+        Only some processors would fuse the two, so results would depend on the processor.
         """
         function = cgutils.get_or_insert_function(
             self._builder.module,
@@ -242,9 +242,9 @@ def _bytes_of(value: int) -> Any:
 
 
 def _dot_function(builder: Any, features: frozenset[str]) -> Any:
-    """Return a function that emits ``total[lane] += Σ codes[lane, i] * x[i]`` over four bytes.
+    """Return a function that emits ``total[lane] += Σ codes[lane, i] * x[i]``, i from 0 to 3.
 
-    ``codes`` are unsigned, ``x`` (a 32-bit word) has four signed bytes.
+    A lane of ``codes`` has four unsigned bytes. ``x`` is a 32-bit word of four signed bytes.
     """
     if {"avx512vnni", "avx512bw"} <= features:
         return _byte_dot(builder, LANES)

@@ -1,4 +1,4 @@
-"""Compute in one pass the statistics of both models' distributions that a trace records."""
+"""Compute, in one pass, what a trace records about both models' distributions."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ def compare_tokenizers(
 ) -> Iterator[int]:
     """Compute and cache the shares of shared tokens that ``drafts_for`` uses.
 
-    Before each model, yield the number of remaining models. A model takes up to a second, so a page
-    runs this in a thread.
+    Before each comparison, yield the number of models that are left. A comparison takes up to a
+    second, so a page runs this generator in a thread.
     """
     drafts = list(_smaller(target, models))
     own = headers.fingerprint(target.tokenizer)

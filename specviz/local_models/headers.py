@@ -57,7 +57,7 @@ class _Kept(msgspec.Struct, kw_only=True):
 
 
 class Headers:
-    """The cache of facts about models, fingerprints of tokenizers, and shares of shared tokens."""
+    """The cache: facts about models, tokenizer fingerprints, and shares of common tokens."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or _default_path()

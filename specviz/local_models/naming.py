@@ -68,7 +68,7 @@ def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
     """Return ``spec`` with the kind of head that the drafter's name implies.
 
     The name is needed for a head on the Hub that is not downloaded yet, because its files cannot be
-    read. The drafter ``mtp`` also sets the draft.
+    read. For the drafter ``mtp``, a missing draft becomes the target's own MTP layers.
     """
     if drafter == OWN_MTP and spec.target is not None and spec.draft is None:
         return replace(spec, draft=OWN_MTP, head=OWN_MTP)

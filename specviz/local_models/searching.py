@@ -150,7 +150,7 @@ def _hub_models(walk: _Walk) -> Iterator[Candidate]:
 
 
 def _snapshot(folder: Path) -> Path | None:
-    """Return the snapshot of the branch ``main``; if it is unknown, the newest snapshot."""
+    """Return the snapshot of the branch ``main``; if there is none, the newest snapshot."""
     snapshots, main = folder / "snapshots", folder / "refs" / "main"
     with contextlib.suppress(OSError, ValueError):
         commit = main.read_text(encoding="ascii").strip()[:64]

@@ -29,7 +29,7 @@ Clock = Callable[[], float]
 
 
 class BatchTimer:
-    """Times the phases of one number of sequences at any context up to ``longest``."""
+    """Times the phases of ``batch`` sequences at any context length up to ``longest``."""
 
     def __init__(
         self,

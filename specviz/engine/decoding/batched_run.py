@@ -1,8 +1,9 @@
 """Runs of several prompts that share the passes of their models.
 
 Each run is an ordinary run with its own text, caches, random numbers and acceptance; only its
-passes are made together with those of the other runs. So a run's text equals that of the same run
-alone: to the bit with compiled steps, elsewhere except where two tokens are almost equally likely.
+passes are made together with those of the other runs. So a run emits the same text as if it ran
+alone. With compiled steps, the texts are always equal. With other steps, they may differ where two
+tokens are almost equally likely.
 
 The runs keep step: all draft, then one target pass verifies the candidates of all. A run that
 accepted few candidates goes on from its own position; nothing waits for it and no cache moves.
@@ -35,10 +36,10 @@ Item = TypeVar("Item", Round, int)
 
 
 class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
-    """An iterator over the items of several runs: one of every run that has not ended.
+    """An iterator over tuples with one item per run; the item is None if the run has ended.
 
     Args:
-        seeds: The seed of every run; the configuration's if there are none.
+        seeds: One seed per run; if empty, every run uses the configuration's seed.
         padded: As in ``StepBatch``.
     """
 
@@ -68,11 +69,11 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
     @abstractmethod
     def _check(self, pair: Pair, config: RunConfig) -> None:
-        """Raise an error if a batch cannot run this."""
+        """Raise an error if a batch cannot run this pair with this configuration."""
 
     @abstractmethod
     def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> Run:
-        """Return a run on the pair whose weights are batches."""
+        """Return a run on ``pair``, whose weights are step batches."""
 
     @abstractmethod
     def _play(self, going: Sequence[Run]) -> Sequence[Item]:
@@ -94,7 +95,10 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
         *,
         padded: bool,
     ) -> tuple[Pair, list[StepBatch]]:
-        """Return the pair with batches in place of its weights, the draft's batch first."""
+        """Replace the pair's weights by batches; return the new pair and its batches.
+
+        The draft's batch, if any, comes before the target's.
+        """
         capacity = max(
             room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)[0]
             for prompt, config in zip(prompts, configs, strict=True)
@@ -128,7 +132,7 @@ class BatchedSpeculation(_Lockstep[Speculation, Round]):
         method = config.draft_method
         if not config.is_chain or (method.has_steps and not method.needs_draft):
             raise ConfigError(
-                f"A batch cannot draft with {config.drafter} in this shape.",
+                f"A batch cannot draft with these settings (drafter={config.drafter}).",
                 remedy="Use a draft model or a lookup drafter, and one chain of candidates.",
             )
         if pair.shared is not None:
@@ -164,8 +168,8 @@ class BatchedPlainRun(_Lockstep[PlainRun, int]):
 def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]) -> list[Any]:
     """Make the passes of several readings together; return the result of each.
 
-    While a reading waits for a pass of an earlier batch, no pass of a later one is made. So with
-    the draft's batch before the target's, one target pass serves all runs.
+    While a reading waits for a pass of an earlier batch in ``batches``, no later batch makes a
+    pass. So if the draft's batch comes before the target's, one target pass serves all runs.
     """
     results: list[Any] = [None] * len(readings)
     waiting = dict[int, Feed]()

@@ -162,7 +162,7 @@ class _BonusFromDraft(WrappedStep):
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         """Feed a tree; return the draft's logits for leaves and the target's for other nodes.
 
-        Bonus tokens are drawn after leaves.
+        A bonus token is drawn after a leaf, so the draft's logits decide it.
         """
         rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
@@ -182,7 +182,7 @@ def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConf
 
 
 class _ColderSampler(Sampler):
-    """Draws tokens at half the temperature, but returns the distribution at full temperature."""
+    """Draws at half the run's temperature, but returns distributions at the run's temperature."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -1,7 +1,7 @@
 """Measure the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited; the limit is checked before every step and while contexts are fed. At least one
-context length is measured, and further ones only if all contexts can get enough samples within the
+The time is limited; the limit is checked before every step and while contexts are fed. One context
+length is always tried. Another one is added only if all contexts can get enough samples within the
 limit. Few contexts suffice, because costs relative to a target step hardly depend on the context.
 At every context, each kind of step first runs once, uncounted. Then every verification length gets
 its first row (see ``cost_columns.py``) at all contexts, then its second, and so on. So all costs

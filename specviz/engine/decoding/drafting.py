@@ -60,7 +60,7 @@ class Drafter(Protocol):
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Remove everything beyond the first ``valid`` tokens of the text from the cache.
+        """Cut the cache to the first ``valid`` tokens of the text.
 
         ``kept``: the tree nodes that are now part of the text.
         """

@@ -94,8 +94,9 @@ class Recorder:
     ) -> Callable[[], list[CandidateRecord]]:
         """Begin a record; return a function that completes it and returns one record per candidate.
 
-        Overlap and bias describe the distributions that the run uses. All other values describe
-        the same distributions or, at temperature 0, the distributions at temperature 1.
+        At temperature 0, overlap and bias describe the one-hot distributions that the run uses, but
+        all other values describe the distributions at temperature 1. At any other temperature, all
+        values describe the distributions that the run uses.
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
@@ -187,9 +188,9 @@ class Recorder:
 
 
 class _Statistics(Value):
-    """Statistics of the draft's distributions, then of the target's, one row per candidate.
+    """Statistics with one row per candidate: the draft's rows, then the target's rows.
 
-    In ``top_*``, one row per candidate for the residual follows.
+    In ``top_ids`` and ``top_probs``, the residuals' rows follow. ``totals`` has only the residuals.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
@@ -280,7 +281,7 @@ def _overlap_and_bias(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> 
 def _logit_statistics(
     rows: torch.Tensor, both: ModelOutputs, likeliest: torch.Tensor
 ) -> torch.Tensor:
-    """Return the values of ``_Statistics`` from ``own`` to ``totals``, concatenated."""
+    """Return ``own``, ``likeliest``, ``mean`` and ``totals`` of ``_Statistics``, concatenated."""
     count, logits = both.candidates.shape[0], both.logits
     pair = 2 * count
     twice = torch.cat((both.candidates, both.candidates))

@@ -163,7 +163,7 @@ class Sampler:
     def next_token(
         self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """Return the tokens of ``choose``, without building distributions at temperature 0."""
+        """Return the tokens of ``choose``; at temperature 0, do not build the distributions."""
         return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread

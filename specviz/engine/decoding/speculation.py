@@ -164,7 +164,7 @@ class Speculation(SpeculativeRun):
     def playing(self) -> Reading[None]:
         """Decode the next round; yield the passes of the models.
 
-        The round, or the error that ended the run, is what ``next`` returns or raises then.
+        ``next`` then returns the round, or raises the error that ended the run.
         """
         try:
             with memory_errors(self.pair.device):
@@ -236,8 +236,8 @@ class Speculation(SpeculativeRun):
     ) -> Reading[tuple[Tree, Verdicts, _Ending | None]]:
         """Draft, verify, and begin the record.
 
-        Tensors are freed on return, while the clock still runs. The time of a plain step also
-        includes the freeing of tensors.
+        This function's tensors are freed on return, while the clock still runs. So the round's
+        time includes freeing them, as the time of a plain step does.
 
         Returns:
             The candidates' tree, the verdicts, and the function that completes the record, if any.
@@ -280,7 +280,7 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return a deferred computation that adds the records of ``end`` to the round.
+        """Return a deferred computation that calls ``end`` and adds its records to the round.
 
         Args:
             numbers: the indices of the candidates that have records.

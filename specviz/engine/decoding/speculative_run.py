@@ -59,7 +59,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
 
     @property
     def done(self) -> bool:
-        """Whether no further round is decoded."""
+        """Whether the run decodes no further round."""
         return self._done
 
     def stop(self) -> None:

@@ -107,7 +107,7 @@ _ANY = _prior_share(0.5)
 class _Known:
     """Evidence from earlier rounds.
 
-    ``bins``: acceptance in each bin of the draft's probability; ``any``: acceptance of all
+    ``bins``: counts of candidates in each bin of the draft's probability; ``any``: counts of all
     candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The rate λ is
     ``tokens`` / ``steps``.
     """

@@ -1,4 +1,4 @@
-"""Timed replay of a finished run: speculative decoding and the target alone, over chosen rounds.
+"""Time chosen rounds of a finished run again, with speculative decoding and with the target alone.
 
 The speculative lane plays the rounds again; the seed decides them, so they are identical. The lane
 of the target alone is forced along the emitted tokens: each step draws a token and waits for it, as

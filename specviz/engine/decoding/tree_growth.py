@@ -137,7 +137,7 @@ class SampledGrowth(_DynamicGrowth):
 
 
 def growth_of(config: RunConfig, depth: int) -> Growth:
-    """Return the growth of a round's tree of at most this depth."""
+    """Return the growth of a tree with at most ``depth`` levels."""
     matches = config.rule == "match"
     likeliest = matches or config.greedy
     if config.dynamic_tree:

@@ -21,8 +21,8 @@ from specviz.record.run_config import RunConfig
 class SingleStep:
     """The stage (see ``playback.py``) that decodes one token, for one sampling configuration.
 
-    The stage appends the drawn token. After ``follow_text(True)``, it appends the next token that
-    is written in ``state`` instead.
+    By default, the stage appends the drawn token. After ``follow_text(True)``, the stage discards
+    the drawn token and appends the next token of the text in ``state``.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class SingleStep:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
     def follow_text(self, known: bool) -> None:
-        """Set whether the step appends the next token written in ``state`` or the drawn token."""
+        """Set what the stage appends: if ``known``, the text's next token; else the drawn token."""
         self._known.fill_(known)
 
     def stage(self, seen: int) -> Stage:

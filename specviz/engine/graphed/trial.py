@@ -141,7 +141,7 @@ def _same_tokens(ours: Round, known: Round) -> bool:
 
 
 def _max_difference(ours: Round, known: Round) -> float:
-    """Return the largest difference between the two rounds' probabilities of any candidate."""
+    """Compare the candidates' probabilities in two rounds; return the largest difference."""
     return max(
         max(abs(one.draft_prob - other.draft_prob), abs(one.target_prob - other.target_prob))
         for one, other in zip(ours.candidates, known.candidates, strict=True)

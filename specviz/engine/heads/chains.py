@@ -1,4 +1,4 @@
-"""Run an EAGLE head on many chains of candidates at once; each begins at another token of a text.
+"""Run an EAGLE head on many chains of candidates at once; each begins at its own token of a text.
 
 The candidates are the text's own tokens. One pass computes the rows of the text from the target's
 hidden states; all chains share these rows. Then each candidate position takes one pass, with a row

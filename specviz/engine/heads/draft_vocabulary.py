@@ -64,12 +64,13 @@ def read_logits(
 ) -> DraftLogits:
     """Return the ``DraftLogits`` of a head, with its output matrix and its vocabulary maps.
 
-    The function removes both from ``tensors``. A head without an output matrix uses its own
-    embedding if its configuration ties the two; otherwise it uses the target's output matrix.
+    The function removes the matrix and the maps from ``tensors``. A head without an output matrix
+    uses its own embedding if its configuration ties the embedding to the output matrix. Otherwise,
+    it uses the target's output matrix.
 
     Raises:
         ModelFileError: A map is missing, damaged, or outside the target's vocabulary.
-        PairError: The head needs the target's output matrix, but has another width.
+        PairError: The head needs the target's output matrix, but their widths differ.
     """
     rows = tensors.needed_shape(_OUTPUT)[0] if _OUTPUT in tensors else None
     ids = _target_ids(tensors, rows, shape, target)

@@ -1,9 +1,9 @@
 """EAGLE-1, EAGLE-2 and EAGLE-3 heads.
 
 Row t joins the target's state at token t with the embedding of token t + 1, and predicts token
-t + 2. While drafting, the head's own last state takes the place of the target's. EAGLE-1 and
-EAGLE-2 heads have the same architecture and read the target's final state; EAGLE-3 heads read
-several of its hidden states.
+t + 2. While drafting, the head reads its own last state instead of the target's state, which is not
+known yet. EAGLE-1 and EAGLE-2 heads have the same architecture and read the target's final state;
+EAGLE-3 heads read several of its hidden states.
 """
 
 from __future__ import annotations

@@ -79,9 +79,12 @@ def acceptance_along(
 def divergence_along(
     original: Head, other: Head, text: ReadText, starts: Sequence[int]
 ) -> tuple[float, float]:
-    """Return the mean KL divergence and total variation between two heads' first candidates.
+    """Compare two heads' distributions of a round's first candidate.
 
     Both heads must be able to propose the same tokens.
+
+    Returns:
+        The KL divergence and the total variation, each averaged over ``starts``.
     """
     old, new = (
         next(_by_position(each, text, 1, starts))[:, _proposable(each)].double().log_softmax(-1)
@@ -124,15 +127,16 @@ def rounds_along(
 ) -> list[tuple[int, int]]:
     """Return the counts of drafted and accepted candidates in each round of greedy drafting.
 
-    A candidate is accepted if it is the text's next token. At any temperature, the counts of a
-    sampled text have the same distribution as with rejection sampling. Rejection sampling accepts a
-    greedy candidate with its target probability, which is how often the target samples this token,
-    and otherwise draws another token in proportion to the target's probabilities.
+    A candidate is accepted if it is the text's next token. In a sampled text, the next token is the
+    candidate with a probability equal to the candidate's target probability. Rejection sampling
+    accepts a greedy candidate with the same probability. So at any temperature, the counts have the
+    same distribution as in a run with rejection sampling.
 
     Args:
-        span: the index of the newest token when the first round begins, then the text length at
-            which no more rounds begin. The last round may accept tokens beyond this length.
-        limit: the greatest length of the text; rounds near it draft fewer, as in llama.cpp.
+        span: ``(start, end)``. When the first round begins, ``start`` is the index of the newest
+            token. No round begins once the text has ``end`` tokens; the last round may go beyond.
+        limit: the greatest length of the text. As in llama.cpp, rounds near this length draft
+            fewer candidates.
     """
     gamma = min(gamma, head.most_candidates or gamma)
     start, end = span

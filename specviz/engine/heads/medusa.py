@@ -1,7 +1,7 @@
 """Medusa: several small heads that read the target's final state at its last processed token.
 
 A head consists of residual blocks and an output matrix. Head 0 proposes the first candidate, head 1
-the second, and so on; no head depends on the other candidates. Files name their tensors like the
+the second, and so on; no head depends on the other candidates. Files name their tensors as in the
 authors' code, vLLM or text-generation-inference (TGI). Heads in TGI's Medusa v2 format use the
 target's output matrix.
 """
@@ -221,7 +221,7 @@ def _block(tensors: HeadTensors, name: str, width: int) -> _Block:
 
 
 def _output_name(blocks: tuple[str, ...]) -> str:
-    """Return the name of the output matrix of the head with these block weights."""
+    """Return the name of a head's output matrix, given the names of its block weights."""
     match = next(filter(None, (each.fullmatch(blocks[0]) for each in _BLOCKS)))
     if "blocks." in blocks[0]:
         return f"{match['prefix']}lm_heads.{match['head']}.weight"
@@ -241,7 +241,10 @@ def _output(tensors: HeadTensors, name: str, target: TargetParts) -> torch.Tenso
 
 
 def _proposable(tensors: HeadTensors, rows: int | None, target: TargetParts) -> torch.Tensor | None:
-    """Return the target's token id of each output row; None if row i is token i, for all tokens."""
+    """Return the target's token id of each output row.
+
+    Return None if row i has id i and every token of the target has a row.
+    """
     if _TOKEN_MAP not in tensors:
         if rows is None or rows == target.vocabulary:
             return None

@@ -1,10 +1,10 @@
 """Multi-token prediction layers (MTP) in the target's own checkpoint.
 
 A layer joins the embedding of the next token with a hidden state, runs one decoder layer of the
-target's family and normalises the result. The target's output matrix turns it into logits. If there
-is only one layer, it runs on its own output for each further candidate. With several layers, layer
-0 proposes the first candidate; layer k reads the outputs of layer k - 1 and proposes candidate
-k + 1. Copies of the target's embedding and output matrix in an MTP layer are not loaded.
+target's family and normalises the result. The target's output matrix turns the normalised result
+into logits. A single layer runs on its own output for each further candidate. Of several layers,
+layer 0 proposes the first candidate; layer k reads the outputs of layer k - 1 and proposes
+candidate k + 1. Copies of the target's embedding and output matrix in an MTP layer are not loaded.
 """
 
 from __future__ import annotations
@@ -279,7 +279,10 @@ class _MtpRun(HeadRun):
         return self._head.target.output(outputs[-1:]).float()
 
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the tokens that rows embed; if ``shift_ids`` is 0, the tokens before these."""
+        """Return the stored tokens ``first`` to ``last - 1``, which rows embed.
+
+        If ``shift_ids`` is 0, rows embed the previous tokens, and these are returned instead.
+        """
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]
         earlier = torch.arange(first - 1, last - 1, device=self._tokens.device)

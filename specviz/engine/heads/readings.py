@@ -38,9 +38,9 @@ class Reading(Value, eq=False):
 
 
 def readings(head: Head, layers: int) -> list[Reading]:
-    """Return the head with the settings of its files, then with other settings.
+    """Return variants of a head: first with the settings of its files, then with others.
 
-    The other settings are all combinations that the head's weights allow.
+    The others are all combinations of settings that the head's weights allow.
 
     Args:
         layers: The target's number of layers.

@@ -284,12 +284,13 @@ def same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bo
 
 @torch.inference_mode()
 def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
-    """Return whether two layers give the same hidden state in the lean step and the library.
+    """Return whether the lean step and the library compute the same state in the first layers.
 
-    The model is packed: its weights are quantised. Its matrix products usually round activations,
-    which would hide small differences. For this comparison both sides compute them without
-    rounding, so the strict tolerance of float32 applies. Differences can then come only from
-    norms, positions and attention, which the lean step implements itself.
+    The hidden states after the first two layers are compared. The model is packed: its weights are
+    quantised. Its matrix products usually round activations, which would hide small differences. In
+    this comparison, neither side rounds activations, so the strict tolerance of float32 applies.
+    Differences can then come only from norms, positions and attention, which the lean step
+    implements itself.
     """
     layers = min(2, len(weights.layers))
     ids = probe_ids(model, vocabulary, _WALK_TOKENS)

@@ -218,8 +218,8 @@ def _product_seconds() -> float:
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
     """Return the median seconds of a step plus a verification.
 
-    If the warm-up takes over 0.25 s, or over three times ``best``, return its time instead of the
-    median.
+    If the warm-up takes over 0.25 s, or over three times ``best``, return the warm-up's time
+    instead of the median.
 
     Args:
         best: The shortest of the times measured with other thread counts.

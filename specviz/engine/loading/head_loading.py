@@ -106,8 +106,8 @@ def add_head(
 def _type_of_weights(pair: Pair, spec: PairSpec) -> str:
     """Return the type to quantise a head's matrices to; empty to leave them as stored.
 
-    By default, they are quantised if the target's weights are: in float32, a step of the head would
-    read about as many bytes as several quantised layers of the target.
+    By default, the head's matrices are quantised if the target's weights are quantised. In float32,
+    a step of the head would read about as many bytes as several quantised layers of the target.
     """
     if spec.draft_weights == "auto":
         return _BESIDE_QUANTISED if is_packed(pair.target) else ""

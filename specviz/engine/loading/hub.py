@@ -128,7 +128,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the largest byte count of any bar so far, received or written."""
+        """Return the largest count of a bar so far; a bar counts received or written bytes."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 

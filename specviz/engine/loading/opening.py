@@ -60,7 +60,7 @@ class Side(Value, eq=False):
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters, of the enlarged model if the model will be enlarged."""
+        """Return the number of parameters, after the enlargement if one is requested."""
         return self.body.parameters if self.body else self.own_parameters
 
     @property

@@ -22,7 +22,8 @@ class RewardModel:
     """A loaded reward model.
 
     If the tokenizer has a chat template, the model reads the whole conversation. Otherwise, it
-    reads the prompt and the answer as two segments. Texts longer than its context are truncated.
+    reads the prompt and the answer as two segments. Texts longer than the model's context are
+    truncated.
     """
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
@@ -30,7 +31,7 @@ class RewardModel:
 
     @torch.inference_mode()
     def score(self, prompt: str, answer: str, messages: Sequence[Message]) -> float:
-        """Return the score of an answer; ``messages``: the conversation that ends with it."""
+        """Return the score of an answer; ``messages``: the conversation including this answer."""
         read = self._read(prompt, answer, messages)
         inputs = {name: value.to(self._model.device) for name, value in read.items()}
         return float(self._model(**inputs).logits[0, 0])

@@ -2,7 +2,7 @@
 
 The code reads the lean weights in place and writes to the same caches as the torch code, so each
 pass may use either. One call feeds one sequence or several, each with a cache of its own. The
-buffers have room for ``MOST_ROWS`` tokens of each, so a larger tree is appended in parts.
+buffers have room for ``MOST_ROWS`` tokens of each sequence, so a larger tree is appended in parts.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ _CHAIN: _Positions = (0, CHAIN, NO_PATHS)
 
 
 class Rows(Value):
-    """Rows of a pass that belong to one sequence: new tokens that follow its first ``begin``.
+    """The rows of one sequence in a pass: tokens that follow the sequence's first ``begin`` tokens.
 
-    ``outputs``: the rows, counted from the sequence's first, whose logits are returned.
+    ``outputs``: which of these rows' logits are returned; row 0 is the first of these rows.
     """
 
     cache: int  # which of the caches is the sequence's

@@ -105,9 +105,10 @@ class DraftReading:
         self._word = word
 
     def _is_lead(self, token_id: int) -> bool:
-        """Return whether the token is the target's BOS at the start of the text.
+        """Return whether the BOS at the start of ``self.ids`` already represents this token.
 
-        Return False if ``ids`` does not start with the draft's BOS.
+        That is so if ``self.ids`` starts with the draft's BOS, and the token is the target's BOS at
+        the start of the text.
         """
         begins = token_id == self._shared.target.tokenizer.bos_token_id
         return begins and self.length == 0 and self._first > 0

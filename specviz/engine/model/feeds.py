@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Feed(Value, eq=False):
-    """Tokens to feed to a step, and for how many of the last ones logits are needed."""
+    """Tokens to feed to a step; the logits of the last ``num_logits`` tokens are needed."""
 
     step: Step
     token_ids: torch.Tensor  # [num_tokens]

@@ -39,7 +39,7 @@ def _finish(
 ):  # fmt: skip
     """Combine the results of a key head's chunks and write the attention output.
 
-    Only the program of a key head that finishes last does this. It combines the chunks in order.
+    Several programs process a key head. The one that finishes last combines the chunks, in order.
     """
     query, wide = tl.arange(0, PADDED), tl.arange(0, WIDTH)
     GROUP: tl.constexpr = HEADS // KEY_HEADS

@@ -183,7 +183,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return for how many of the last fed tokens hidden states are kept."""
+        """Return the number of tokens, counted from the last, whose hidden states are kept."""
         return count if self._keeps_all else max(1, num_logits)
 
     def span(self, count: int) -> Span:
@@ -206,7 +206,7 @@ class LeanStep(Step):
         return Span(end - count, end, self._cos[positions], self._sin[positions], views)
 
     def attended(self, number: int, rows: torch.Tensor, span: Span) -> torch.Tensor:
-        """Write the new keys and values of a layer; return what its heads attend to.
+        """Write the new keys and values of a layer; return the attention output of its heads.
 
         Args:
             number: The number of the layer.

@@ -139,7 +139,7 @@ class LeanWeights(StepWeights):
         return (FusedStep if self.fused else StaticStep)(self, vocabulary, rows)
 
     def first(self, layers: int) -> LeanWeights:
-        """Return the weights of the first ``layers`` layers, with the same norm and head."""
+        """Return the weights with only the first ``layers`` layers; norm and output matrix stay."""
         own = self.compiled
         compiled = own and replace(own, layers=own.layers[:layers])
         return replace(self, layers=self.layers[:layers], compiled=compiled)

@@ -59,8 +59,8 @@ def agree_roughly(ours: torch.Tensor, reference: torch.Tensor) -> bool:
 
     A tiny rounding error may change the value to which an activation is quantised. Over the layers,
     such changes grow until they are as large as the error of quantisation itself, so no tight
-    tolerance is possible. The root mean square difference may be at most a quarter of the logits'
-    standard deviation, in the median over tokens.
+    tolerance is possible. For each token, the root mean square difference is divided by the
+    standard deviation of the token's logits. The median of these quotients may be at most 1/4.
     """
     errors = (ours - reference).square().mean(-1).sqrt() / reference.std(-1)
     return bool(errors.median() <= _ERROR)
@@ -108,7 +108,10 @@ class PackedMatrix(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedProduct(Product):
-    """A product with packed matrices, stacked along their rows, whose memory stays alive."""
+    """A product with packed matrices that are stacked along their rows.
+
+    The object keeps the memory of the matrices alive.
+    """
 
     matrices: tuple[PackedMatrix, ...]
     table: torch.Tensor  # int64, in the layout that ``multiply_parts`` reads

@@ -87,8 +87,8 @@ class Pair:
     def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the draft that takes the target's token ids.
 
-        Its cache contains the same tokens as that of ``target_step``. If the vocabularies differ,
-        the cache is empty.
+        If the vocabularies are equal, the step's cache already contains tokens of ``prompt_ids``,
+        as in ``target_step``. If the vocabularies differ, the cache is empty.
         """
         weights, shared, read = self.draft_weights, self.shared, self.last_read
         assert weights is not None

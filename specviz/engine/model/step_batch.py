@@ -2,9 +2,9 @@
 
 Every step has its own sequence in its own cache and can be used alone, as for a prompt. ``feed``
 makes one pass over the tokens of several steps: products multiply the rows of all sequences, and
-every sequence attends to its own cache. Compiled, a sequence's logits have the same bits as those
-of its step alone. In torch they differ by rounding, because products of more rows add in another
-order.
+every sequence attends to its own cache. In compiled code, a sequence's logits have the same bits as
+if its step made the pass alone. In torch, the logits differ by rounding, because products of more
+rows add in another order.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def require_lean(weights: StepWeights) -> LeanWeights:
 class StepBatch(StepWeights):
     """Steps of one model, with caches in one block of memory.
 
-    As ``StepWeights`` of a pair, a batch gives each run the next of its steps.
+    A batch can replace a pair's weights. Each run of the pair then gets the batch's next step.
 
     Args:
-        padded: Whether every pass has equally many rows of every sequence. Rows without a token
-            are computed and ignored, as in engines whose passes are rectangular. Without padding,
-            a pass has only the rows that are fed, and none of sequences that have ended.
+        padded: Whether every pass has the same number of rows for every sequence. Rows without a
+            token are computed and ignored, as in engines whose passes are rectangular. Without
+            padding, a pass has only the rows that are fed, so sequences that have ended have none.
     """
 
     kind = "lean"

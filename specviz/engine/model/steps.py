@@ -116,10 +116,11 @@ class Step(ABC):
         refuse(self.capabilities.trees)
 
     def early_exit(self, layers: int) -> Step:
-        """Return a step of the first ``layers`` layers, the norm and the head, on the same cache.
+        """Return a step of the first ``layers`` layers, the final norm and the output matrix.
 
-        The exit starts at this step's length. Whenever this step's length changes, the exit gets
-        the new length. This step overwrites the cache rows of tokens that were fed to the exit.
+        The exit uses this step's cache and starts at this step's length. Whenever this step's
+        length changes, the exit gets the new length. This step overwrites the cache rows of tokens
+        that were fed to the exit.
 
         Raises:
             PairError: the step does not support an exit there.

@@ -22,12 +22,12 @@ class Match(NamedTuple):
 
 
 class SuffixAutomaton:
-    """All sequences of at most ``LONGEST`` tokens in the texts, with counts and continuations.
+    """The sequences of tokens in the texts, with their counts and next tokens.
 
     A state represents all sequences that end at the same positions. The state's link leads to the
-    longest suffix of these sequences that ends at more positions. Sequences of more than
-    ``LONGEST`` tokens have states, too, but occurrences are counted only up to ``LONGEST`` + 1
-    tokens: a queried sequence and the next token. So appending a token updates at most
+    longest suffix of these sequences that ends at more positions. A queried sequence has at most
+    ``LONGEST`` tokens. Occurrences are therefore counted only for sequences of at most ``LONGEST``
+    + 1 tokens: a queried sequence and the next token. So appending a token updates at most
     ``LONGEST`` + 1 counts, whatever the size of the texts.
     """
 
@@ -73,7 +73,7 @@ class SuffixAutomaton:
             before = self._link[before]
 
     def advanced(self, match: Match, token: int) -> Match:
-        """Return the longest match at the end of the matched sequence followed by ``token``."""
+        """Append ``token`` to the match; return the longest suffix that occurs in the texts."""
         state, length = match
         while token not in self._after[state]:
             if not state:
@@ -132,7 +132,7 @@ class SuffixAutomaton:
         return new
 
     def _split_off(self, before: int, token: int) -> int:
-        """Return the state of the longest sequence of ``before`` plus the token.
+        """Return the state of the longest sequence in state ``before``, followed by ``token``.
 
         If this state does not exist, create it.
         """

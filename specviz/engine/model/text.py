@@ -26,7 +26,7 @@ class TokenTable:
         return joined.decode("utf-8", errors="replace")
 
     def split(self, token_ids: Iterable[int]) -> dict[str, str]:
-        """Return the bytes, in hex and by token id, of tokens that are only part of a character."""
+        """Return by id the bytes, in hex, of the tokens that contain only part of a character."""
         suspects = (i for i in token_ids if "\ufffd" in self.text(i))
         return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
 
