@@ -203,7 +203,7 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
 
 
 def ratio_over_units(logs: Logs) -> Ratio | None:
-    """Return the mean ratio, with its interval over units or starts; None without log-ratios."""
+    """Return the mean ratio; its interval covers units or starts. None without log-ratios."""
     found = ratio_of(logs)
     return found and replace(found, over="units" if found.over == "seeds" else "starts")
 
