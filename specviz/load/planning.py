@@ -2,8 +2,8 @@
 
 The budget is the time limit of the whole sweep.
 
-The number is decided once, after the pilot. If a sweep ended as soon as an interval is narrow, the
-interval would contain the true value too rarely.
+The number of units is decided once, after the pilot. If a sweep ended as soon as an interval is
+narrow, the interval would contain the true value too rarely.
 """
 
 from __future__ import annotations
