@@ -51,7 +51,7 @@ def counters_of_log(text: str) -> tuple[Counters, ...]:
 
 
 def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
-    """Yield the counts of each line, and the time that the line was logged.
+    """Yield the counts of each line, and the time at which the line was logged.
 
     ``at`` of the counts is the number of seconds that the line covers.
     """
