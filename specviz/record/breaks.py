@@ -76,8 +76,8 @@ _ALL = (
         symptom="distribution",
         why="If the ratio uses the distribution that the candidate was drawn from, the output is "
         "exact at any temperature of the draft. Here, the ratio uses another distribution, so "
-        "likely candidates are too frequent in the output. Acceptance hardly changes, so it does not reveal "
-        "the mistake. At temperature 0 there is no difference.",
+        "likely candidates are too frequent in the output. Acceptance hardly changes, so it does "
+        "not reveal the mistake. At temperature 0 there is no difference.",
         distance=0.196,
     ),
     Break(
