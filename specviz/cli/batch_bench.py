@@ -1,4 +1,4 @@
-"""``bench --batch``: measured batches beside their forecast, the map, and a mixture of experts."""
+"""``bench --batch``: show measured and forecast speedups of batches, and a mixture of experts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def render_batch(painter: Painter, result: Mapping[str, Any]) -> str:
 
 def _conditions(found: Mapping[str, Any]) -> str:
     others = found["others"]
-    busy = "" if others is None else f", processors {others:.0%} busy with other programs"
+    busy = "" if others is None else f", other programs used {others:.0%} of the processors"
     temperature = f"temperature {found['temperature']:g}"
     return f"γ {found['gamma']}, {temperature}, {found['clock']} time{busy}"
 

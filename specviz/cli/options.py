@@ -94,8 +94,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-costs",
         action="store_true",
-        help="discard the stored step costs, measure them directly, and compare them with the "
-        "times of the run",
+        help="discard the stored step costs, measure new ones directly, and compare the new ones "
+        "with the times of the run",
     )
     add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
@@ -130,7 +130,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
     parser.add_argument("--pace", action="store_true", help="replay at the pace of the run")
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="write a replay page for any browser, do not print"
+        "--html", type=Path, metavar="OUT", help="write a replay page for browsers, print nothing"
     )
     add_json(parser)
 
@@ -162,7 +162,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", action="store_true",
         help="instead speculate several prompts together (1 to 16) and compare the speedup with "
-        "its forecast, at --temperature; --repeats is the number of rounds through all batches "
+        "its forecast, at --temperature; --repeats is how many times each batch is measured "
         "(default: 6)",
     )  # fmt: skip
     parser.add_argument(

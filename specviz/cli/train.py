@@ -271,7 +271,7 @@ def _lines(painter: Painter, job: TrainingJob) -> Iterator[str]:
         yield paragraph(
             painter,
             f"{MORE:g} times as much training: about +{RATIO.shown(more)} speedup, extrapolated "
-            "from the curve of acceptance over tokens.",
+            "from how acceptance grew with the number of training tokens.",
         )
     yield paragraph(painter, f"Try it: python -m specviz run … {_options_of(job)}")
 

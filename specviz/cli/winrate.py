@@ -1,7 +1,7 @@
 """``winrate``: measure how often texts of lossy rules win against lossless texts.
 
 Every finished run is saved in the run library, so a repeated command continues where the last one
-stopped, and compares stored texts with another scorer without decoding them again.
+stopped. A command with another scorer scores the stored texts without decoding them again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The speedup of speculation over a batch, forecast from its step costs and measured acceptance.
+"""Forecast the speedup of speculation in a batch, from step costs and measured acceptance.
 
-The forecast assumes rounds in which all sequences draft and verify the same number of tokens, as if
-none ever ended. It knows no scheduler, no prefill between rounds and no ragged acceptance.
+The forecast assumes that no sequence ends, and that all sequences draft and verify the same number
+of tokens in every round. It leaves out the scheduler, the prefill between rounds, and differences
+in acceptance between sequences.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ FORECAST_LABEL = "forecast: no scheduler, no ragged acceptance"
 
 
 class MapPoint(Value):
-    """The best number of candidates at one batch and context; 0 if none is faster than none.
+    """The best number of candidates at one batch and context; 0 if the target alone is fastest.
 
-    ``speedup``: with ``gamma`` candidates. ``fixed``: with the forecast's own number of candidates.
-    Both are None where the caches do not fit into memory.
+    ``speedup`` is the speedup with ``gamma`` candidates; ``fixed`` is the speedup with
+    ``BatchForecast.gamma`` candidates. Both are None where the caches do not fit into memory.
     """
 
     batch: int
@@ -29,7 +30,7 @@ class MapPoint(Value):
 def batch_speedup(
     costs: BatchCosts, acceptance: BatchAcceptance, batch: int, context: float, gamma: int
 ) -> float:
-    """Return the forecast speedup: tokens per round times a plain step, over a round's time."""
+    """Return the forecast speedup: tokens per round · time of a plain step / time of a round."""
     if gamma == 0:
         return 1.0
     round_seconds = (
@@ -43,7 +44,10 @@ def batch_speedup(
 def best_gamma(
     costs: BatchCosts, acceptance: BatchAcceptance, batch: int, context: float
 ) -> tuple[int, float]:
-    """Return the measured number of candidates with the greatest speedup, and the speedup."""
+    """Return the number of candidates with the greatest forecast speedup, and that speedup.
+
+    Only 0 and the numbers of candidates in ``costs`` are compared.
+    """
     made = {
         gamma: batch_speedup(costs, acceptance, batch, context, gamma)
         for gamma in (0, *costs.gammas)
@@ -53,7 +57,7 @@ def best_gamma(
 
 
 def batch_map(found: BatchForecast) -> tuple[tuple[MapPoint, ...], ...]:
-    """Return the points of the map, by context and then by batch."""
+    """Return the points of the map: a row per context, with a point per batch."""
     return tuple(
         tuple(_point(found, batch, context) for batch in found.costs.batches)
         for context in found.costs.contexts
@@ -69,12 +73,15 @@ def _point(found: BatchForecast, batch: int, context: int) -> MapPoint:
 
 
 def break_even_batch(points: tuple[MapPoint, ...]) -> int | None:
-    """Return the smallest batch of a context at which the fixed number of candidates is slower."""
+    """Return the smallest batch in a row of the map at which ``fixed`` is below 1, or None."""
     return next(
         (each.batch for each in points if each.fixed is not None and each.fixed < 1.0), None
     )
 
 
 def independent_experts(experts: int, per_token: int, rows: int) -> float:
-    """Return the distinct experts of independent, uniform routing: E (1 - (1 - k / E) ** n)."""
+    """Return the expected number of distinct experts, E (1 - (1 - k / E) ** n).
+
+    Routing is assumed to be independent and uniform.
+    """
     return experts * (1.0 - (1.0 - per_token / experts) ** rows)

@@ -200,7 +200,7 @@ _SPEEDUPS = (
         quantity=PERCENT,
         formula="(γc + v + o − 1) / γ",
         remark="If the draft acceptance rate (accepted / drafted, as serving engines count) is "
-        "lower, the run is slower than the target alone",
+        "below this value, the run is slower than the target alone",
         numbers=lambda m: put_in(round_costs(m)),
         note=rate_beside_break_even,
     ),

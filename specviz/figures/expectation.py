@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 class ExpectedRounds(Value):
     """Expected whole rounds along one text for one gamma.
 
-    ``begins``: the expected number of rounds that begin at each token. ``rows``: the expected
-    number of rounds by the number of tokens that the target verifies.
+    ``begins``: for each token, the expected number of rounds that begin there. ``rows``: for each
+    number of tokens that the target verifies in a round, the expected number of such rounds.
     """
 
     gamma: int
@@ -84,7 +84,7 @@ def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
 def expected_rounds(
     odds: ArrayLike, gammas: Sequence[int], *, ends: bool, num_prompt: int
 ) -> list[ExpectedRounds]:
-    """Return the rounds that are expected with a draft model, for each gamma.
+    """Return, for each gamma, the rounds that are expected with a draft model.
 
     Args:
         odds: The acceptance probability at every token, as in ``theory.along``.

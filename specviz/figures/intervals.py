@@ -57,8 +57,8 @@ def coins_interval(trace: Trace) -> Interval | None:
 def prompt_interval(trace: Trace) -> Interval | None:
     """Return the interval of the observed alpha from a bootstrap over blocks of rounds.
 
-    Neighbouring rounds have similar acceptance, so whole blocks of rounds are resampled. Blocks
-    that reach the end continue with the first rounds.
+    Neighbouring rounds have similar acceptance, so whole blocks of rounds are resampled. A block
+    that reaches the last round continues with the first rounds.
     """
     tested = [entry for entry in trace.rounds if entry.num_tested]
     if len(tested) < MIN_ROUNDS:

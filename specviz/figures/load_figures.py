@@ -35,7 +35,7 @@ Logs = Mapping[PromptRepeat, float]  # by repetition and unit
 
 
 class LevelFigures(Value):
-    """One lane at one level, over its usable blocks.
+    """The figures of one lane at one level, from its usable blocks.
 
     ``round_cost`` is the time of a round divided by the time of a step of the target alone under
     the same load. It equals tokens per round / speedup. It includes drafting, verification and
@@ -64,7 +64,7 @@ class LevelFigures(Value):
 
 
 class LaneFigures(Value):
-    """One speculative lane, over all levels.
+    """The figures of one speculative lane at all levels.
 
     ``acceptance_change`` is τ at the highest level divided by τ at the lowest level. Both values
     come from a line fitted to all levels.
@@ -126,7 +126,7 @@ def log_speedups(sweep: LoadSweep) -> dict[tuple[int, float], Logs]:
 
 
 def curves_of(sweep: LoadSweep) -> dict[int, Curves]:
-    """Return the log-speedups of each speculative lane over all levels."""
+    """Return the log-speedups of each speculative lane at all levels."""
     logs = log_speedups(sweep)
     found = {lane: _curves(logs, lane) for lane in speculative_lanes(sweep.lanes)}
     return {lane: each for lane, each in found.items() if each is not None}
@@ -203,7 +203,7 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
 
 
 def ratio_over_units(logs: Logs) -> Ratio | None:
-    """Return the mean ratio, with its interval over units or starts; None without log-ratios."""
+    """Return the mean ratio; its interval covers units or starts. None without log-ratios."""
     found = ratio_of(logs)
     return found and replace(found, over="units" if found.over == "seeds" else "starts")
 
@@ -253,7 +253,7 @@ def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | Non
 
 
 def _change_along_line(taus: Mapping[float, float]) -> float:
-    """Fit a line to log τ over log level, and return its change from lowest to highest level."""
+    """Fit a line to log τ against log level; return its change from lowest to highest level."""
     xs, ys = [math.log(each) for each in taus], [math.log(each) for each in taus.values()]
     mean = fmean(xs)
     slope = sum((x - mean) * y for x, y in zip(xs, ys, strict=True))

@@ -252,7 +252,7 @@ def _checks(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         share = f"at least {WHOLE_PERCENT.shown(lowest)} of the" if lowest < 0.995 else "all"
         yield (
             f"Requests overlapped: in every block, {share} users had a request in flight on "
-            f"average. At no time did more than {WHOLE_PERCENT.shown(most)} have one."
+            f"average, and at most {WHOLE_PERCENT.shown(most)} had one at the same time."
         )
     for place, lane in enumerate(sweep.lanes):
         own = [each.totals for each in figures.blocks if each.block.lane == place]

@@ -132,8 +132,8 @@ class BlockCheck(Value):
 def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
     """Return one point for each γ and number of drafts, then one for each tree.
 
-    The bound of theorem 3 (Yin et al. 2024) does not apply to these runs. The theorem is about
-    whole texts, whereas a round of γ candidates can end without a rejection.
+    The bound of theorem 3 (Yin et al. 2024) does not apply to these runs. The theorem does not
+    cover rounds that end after γ candidates without a rejection.
 
     Raises:
         ConfigError: A run is greedy, not lossless, or has rounds of varying length.

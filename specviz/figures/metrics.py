@@ -326,7 +326,10 @@ def _mean_context(whole: Sequence[Round]) -> float:
 
 
 def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
-    """Return the step times with larger errors if the load has changed since they were measured."""
+    """Return the step times, with larger errors if the machine's load was different in this run.
+
+    The load is compared with the load at the time when the step costs were measured.
+    """
     costs, timing = trace.step_costs, trace.baseline
     if costs is None or timing is None or timing.conditions is None:
         return steps

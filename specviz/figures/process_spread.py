@@ -1,4 +1,4 @@
-"""Estimate how step costs differ between processes, and a cost's interval in a new process.
+"""Estimate how step costs differ between processes, and predict a cost's interval in a new one.
 
 A cost is a time divided by the time of a plain step (one token of the target alone). On the same
 machine, the costs of a pair differ between processes by more than the timing error within one
@@ -51,17 +51,25 @@ def usual_spread(step: float) -> float:
 
 
 def spread_of_drafting(usual: float, cost: float) -> float:
-    """Return the standard deviation for a draft phase that costs ``cost`` plain steps.
+    """Return the standard deviation of the logarithm of a drafting cost between processes.
 
-    It is ``usual`` or, for a phase shorter than one plain step, larger.
+    The result is ``usual`` for a draft phase that costs at least one plain step. It is larger for
+    a shorter draft phase.
+
+    Args:
+        cost: The cost of the draft phase in plain steps.
     """
     return usual + _SPREAD_OF_COLD * max(0.0, 1.0 - cost)
 
 
 def error_of_one_process(usual: float) -> float:
-    """Return the half-width of the interval of a cost in a new process.
+    """Return the error of predicting a cost for a new process from a single other process.
 
-    The cost was timed precisely in one other process.
+    The error is the half-width of the 95 % prediction interval of the cost's logarithm. The timing
+    error within the other process is left out.
+
+    Args:
+        usual: The usual standard deviation of the logarithm between processes.
     """
     return t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * usual
 
@@ -83,7 +91,7 @@ def error_of_load(before: float | None, now: float | None) -> float:
 
 
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
-    """Return the typical cost over these processes, with its error in a new process.
+    """Return the typical cost in these processes, with the error of predicting it for a new one.
 
     Each process changes a cost by a random factor. The variance of this factor is estimated from
     these processes and from the usual deviation, because a few processes alone give a poor
@@ -106,7 +114,7 @@ def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
 
 
 def _freedom(count: int) -> float:
-    """Return the degrees of freedom of a spread from ``count`` precisely timed processes."""
+    """Return the degrees of freedom of a spread estimated from ``count`` processes."""
     return (count - 1) * (1.0 if count < _ROBUST else _EFFICIENCY)
 
 

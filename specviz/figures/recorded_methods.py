@@ -28,7 +28,7 @@ class Recorded(Value, Generic[Found]):
 
 
 class TaskPoint(Value):
-    """Acceptance and tokens per round over several prompts of one task."""
+    """Acceptance and tokens per round, summarised over several prompts of one task."""
 
     task: str  # empty for the prompts of all tasks together
     temperature: float

@@ -1,9 +1,10 @@
 """Compare the time of a run's steps with the time to read their bytes from memory.
 
 A pass reads the weights once, regardless of the number of its tokens. As long as memory bandwidth
-is the limit, a verification therefore takes as long as a step. Such a γ is called free, because its
-verification costs nothing extra. If a verification takes longer, arithmetic is the limit. All
-values are for the run's mean context, or for the nearest context that the step costs cover.
+is the limit, verifying γ + 1 tokens therefore takes as long as a step. Such a γ is called free,
+because the verification costs nothing extra. If a verification takes longer than a step, arithmetic
+is the limit. All values are for the run's mean context, or for the nearest context that the step
+costs cover.
 """
 
 from __future__ import annotations

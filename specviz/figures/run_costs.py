@@ -1,9 +1,9 @@
 """Step costs from the timed slices of runs.
 
 In a slice, rounds are timed between two passes of the target alone. The cost of a phase is its time
-divided by the time of a plain step in these passes. The cost in a run comes from the mean of the
-logarithms over its slices, trimmed as for the speedup. Costs for another run are combined from
-several runs (``process_spread``). Costs that no run has covered come from a table that was measured
+divided by the time of a plain step in these passes. The cost in a run comes from the mean logarithm
+of its slices' costs, trimmed as for the speedup. Costs for another run are combined from several
+runs (``process_spread``). Costs that no run has covered come from a table that was measured
 directly, scaled to agree with the runs.
 """
 
@@ -75,7 +75,8 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
     """Yield each kind of phase in a slice, with its mean seconds.
 
-    The number of tokens that the first draft step is fed is part of the kind only for drafting.
+    Draft phases whose first step is fed different numbers of tokens are different kinds. For
+    verification and overhead, that number makes no difference.
     """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
@@ -101,7 +102,7 @@ def fitted_costs(
     """Return the step costs for another run; None without runs and without a table.
 
     Args:
-        trees: The configuration of the runs if they draft trees or several drafts.
+        trees: The configuration of the runs if they draft trees or several drafts; else None.
         searches: Whether the runs' drafter only searches the text. Its time counts as overhead.
     """
     usable = [run for run in runs if run.phases]
@@ -292,7 +293,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's time of a first draft step fed two tokens / of one fed one token."""
+        """Return the table's ratio of two first draft steps: one fed two tokens, one fed one."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -390,7 +391,10 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or interpolate with an error that covers both neighbours."""
+    """Return the cost if it is known; else interpolate between its neighbours.
+
+    The error of an interpolated cost covers both neighbours.
+    """
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

@@ -41,11 +41,11 @@ class Reach(Value):
 
 
 class ReachOverRuns(Value):
-    """A `Reach` for each criterion, over several runs.
+    """A `Reach` for each criterion, computed from several runs.
 
-    ``counts``: stopping after 1, 2, … candidates. ``unsure``: stopping after a candidate with draft
-    probability below each of `THRESHOLDS`. ``own``: each criterion that was used to stop drafting,
-    over the runs that used it.
+    ``counts``: stopping after 1, 2, … candidates. ``unsure``: for each of `THRESHOLDS`, stopping
+    after a candidate with a lower draft probability. ``own``: for each criterion by which runs
+    stopped drafting, its `Reach` in those runs.
     """
 
     oracle: Reach
@@ -116,7 +116,7 @@ def own_reach(
 
 
 def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Return a `Reach` for each criterion, over these runs.
+    """Return a `Reach` for each criterion, computed from these runs.
 
     Runs that always draft γ candidates give ``oracle``, ``counts`` and ``unsure``; the other runs
     give ``own``. The result is None if no run that always drafts γ candidates has a whole round.

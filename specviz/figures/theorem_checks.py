@@ -140,8 +140,8 @@ def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
 def pareto(traces: Sequence[Trace]) -> ParetoCheck:
     """Check theorem 5 on over-acceptance runs.
 
-    With the leftover residual, reject + bias equals the distance at every position. With other
-    residuals, they differ, and the check returns the gap.
+    The check returns the gap, reject + bias - distance, at every position. With the leftover
+    residual, the gap is 0. With another residual, the gap can be larger.
     """
     _expect_lossy(traces)
     tested = _expect_tested(traces)

@@ -19,7 +19,7 @@ GAMMAS = tuple(range(1, 17))
 
 
 class Outlook(Value):
-    """The speedup and τ predicted for a prompt from other texts of the same kind, by gamma.
+    """The speedup and τ at each gamma, predicted for a prompt from other texts of its kind.
 
     ``speedups`` is empty without step costs.
     """

@@ -166,7 +166,7 @@ def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Return the largest half-width of the trimmed mean's interval over all sizes of batches."""
+    """Return the half-width of the trimmed mean's interval, the largest over all batch sizes."""
     count, cut = len(ratios), _num_trimmed(len(ratios))
     winsorized = _winsorized(ratios)
     found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2

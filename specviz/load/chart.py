@@ -37,7 +37,7 @@ class _Axes(Value):
 
 
 def chart(lines: Sequence[Line], *, mark: float | None, across: str) -> str:
-    """Return the chart. ``mark``: height of a horizontal line; ``across``: label of the x axis."""
+    """Return the chart. ``mark``: y value of a horizontal line; ``across``: label of the x axis."""
     levels = sorted({x for line in lines for x, _ in line.points})
     values = [y for line in lines for _, y in line.points]
     values += [high for line in lines for _, high in line.spans]

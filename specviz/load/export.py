@@ -154,8 +154,8 @@ def _charts(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         if points:
             rates.append(Line(label=lane.label, points=tuple(points)))
     for title, lines, mark in (
-        (f"Speedup over {unit}, with 95 % intervals", speedups, 1.0),
-        (f"Output tokens per second over {unit}", rates, None),
+        (f"Speedup at each level of load ({unit}), with 95 % intervals", speedups, 1.0),
+        (f"Output tokens per second at each level of load ({unit})", rates, None),
     ):
         if lines:
             drawing = chart(lines, mark=mark, across=unit)

@@ -78,7 +78,7 @@ class LoadJob(Job):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return the number of finished and of planned blocks."""
+        """Return the number of finished blocks, and the number of planned blocks."""
         order = self.order
         stages = stages_of(order, self._sweep.lanes)
         each = sum(len(unit_of(stage)) for stage in stages) * len(order.settings.levels)

@@ -1,7 +1,9 @@
-"""Plan the number of A B B A units of a sweep from the spread of a pilot and the budget.
+"""From the spread of a pilot and the budget, plan how many A B B A units a sweep has.
 
-The number is decided once, after the pilot. If a sweep ended as soon as an interval is narrow, the
-interval would contain the true value too rarely.
+The budget is the time limit of the whole sweep.
+
+The number of units is decided once, after the pilot. If a sweep ended as soon as an interval is
+narrow, the interval would contain the true value too rarely.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def units_planned(
 
 
 def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
-    """Return how many units narrow the widest interval to ``AIM``, given the pilot's ratios."""
+    """Return how many units are needed to narrow the widest interval of the pilot to ``AIM``."""
     spread = max((stdev(each) for each in logs if len(each) > 1), default=0.0)
     for units in range(max(2, pilot), MOST_UNITS):
         if t_quantile(0.975, units - 1) * spread / math.sqrt(units) <= AIM:

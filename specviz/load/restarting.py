@@ -1,7 +1,8 @@
 """Restart an engine with the user's command.
 
-The command must return once the old engine has ended; it starts the new one in the background. It
-is run without a shell. Its output is discarded, except the last line on standard error if it fails.
+The command must end the old engine and start the new one in the background. It must not return
+before the old engine has ended. The command is run without a shell. Its output is discarded, except
+the last line on standard error if it fails.
 """
 
 from __future__ import annotations

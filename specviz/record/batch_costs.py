@@ -1,8 +1,8 @@
 """Step costs of a batch: the seconds of passes over several sequences at once.
 
-They continue ``StepCosts``, which are those of one sequence, with the number of sequences as
-another dimension. A row count that a forecast uses is measured, never interpolated: the time of a
-pass is not linear in its rows, because products take up to six rows at a time.
+``StepCosts`` has the costs of one sequence; here, costs also depend on the number of sequences.
+Costs are interpolated between contexts, but never between numbers of rows: the time of a pass is
+not linear in its rows, because matrix products process up to six rows at a time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Grid = tuple[tuple[float, ...], ...]
 
 
 class BatchCosts(Value):
-    """Seconds of a batch's phases, by its number of sequences and their context.
+    """Seconds of a batch's phases, by the number of sequences and by the context.
 
     ``draft[n - 1]`` is the first draft step of a round, fed n tokens (1 or 2) of every sequence;
-    ``draft_next`` is a later one. ``plain`` is a step of the target alone. ``verify[i]`` is the
-    target's pass over ``gammas[i] + 1`` tokens of every sequence. All include the draws.
+    ``draft_next`` is a later draft step. ``plain`` is a step of the target alone. ``verify[i]`` is
+    the target's pass over ``gammas[i] + 1`` tokens of every sequence. All times include sampling.
     """
 
     batches: tuple[int, ...]
@@ -34,10 +34,10 @@ class BatchCosts(Value):
         return self._at(self.plain, batch, context)
 
     def draft_phase(self, batch: int, context: float, gamma: int, fed_more: float = 0.0) -> float:
-        """Return the seconds in which all sequences draft.
+        """Return the seconds of the draft phase of a round, for all sequences together.
 
         Args:
-            fed_more: The share of sequences that feed two tokens in the first step.
+            fed_more: The share of sequences whose first draft step is fed two tokens.
         """
         one, two = (self._at(each, batch, context) for each in self.draft)
         later = self._at(self.draft_next, batch, context)
@@ -48,7 +48,7 @@ class BatchCosts(Value):
         return self._at(self.verify[self.gammas.index(gamma)], batch, context)
 
     def v(self, batch: int, context: float, gamma: int) -> float:
-        """Return the time of a verification in steps of the target alone at the same batch."""
+        """Return v: the time of a verification / the time of a plain step of the same batch."""
         return self.verification(batch, context, gamma) / self.plain_step(batch, context)
 
     def _at(self, grid: Grid, batch: int, context: float) -> float:
@@ -61,11 +61,10 @@ class BatchCosts(Value):
 
 
 class BatchAcceptance(Value):
-    """Acceptance measured on single runs; it does not depend on the number of sequences.
+    """Acceptance measured in runs of a single sequence, which is used for batches of every size.
 
-    ``reached[k]``: the share of rounds that accepted at least k + 1 candidates, in rounds of as
-    many candidates as it has entries. ``other``: seconds per round and sequence outside both
-    models.
+    ``reached[k]``: the share of rounds that accepted at least k + 1 candidates, among rounds with
+    ``len(reached)`` candidates. ``other``: seconds per round and sequence outside both models.
     """
 
     alpha: float | None  # accepted / tested
@@ -79,13 +78,14 @@ class BatchAcceptance(Value):
 
 
 class BatchPoint(Value):
-    """A measured batch, beside its forecast.
+    """The measured speedups of a batch, and the forecast speedup.
 
-    ``forecast`` and ``speedup`` count the rounds in which all sequences were running. ``compact``
-    and ``padded`` are speedups of whole batches, until the last text has ended: without the rows of
-    ended texts, and with every pass padded to a rectangle. Speedups are ratios of tokens per second
-    to those of plain decoding of the same batch. ``low`` and ``high``: the 95 % interval of
-    ``speedup``; None with few repeats.
+    A speedup is the tokens per second of speculation / those of plain decoding of the same batch.
+    ``forecast`` and ``speedup`` cover only the rounds in which all sequences were running.
+    ``compact`` and ``padded`` cover the whole batch, until the last text has ended. In ``compact``,
+    passes leave out the rows of texts that have ended; in ``padded``, every pass has equally many
+    rows for each text. ``low`` and ``high`` are the 95 % interval of ``speedup``; None with few
+    repeats.
     """
 
     batch: int
@@ -104,10 +104,10 @@ class BatchPoint(Value):
 
 
 class ExpertPoint(Value):
-    """A pass of a mixture of experts over some rows: the experts that a layer reads.
+    """The distinct experts that a layer of a mixture of experts reads in a pass over ``rows`` rows.
 
-    ``independent``: expected if every row chose its experts independently and uniformly.
-    ``seconds``: of the pass, in passes over one row.
+    ``experts`` is measured; ``independent`` is the expected number if every row chose its experts
+    independently and uniformly. ``seconds``: time of the pass / time of a pass over one row.
     """
 
     rows: int
@@ -117,10 +117,10 @@ class ExpertPoint(Value):
 
 
 class ExpertRun(Value):
-    """Runs of a pair whose target is a mixture of experts, and whose draft reads one per token.
+    """Runs of a mixture of experts, whose draft is the same model with one expert per token.
 
-    ``step`` and ``verification``: the distinct experts per layer of a target pass in plain decoding
-    and in speculation. ``speedup``: observed.
+    ``step`` and ``verification`` are the distinct experts that a layer of the target reads in a
+    step of plain decoding and in a verification. ``speedup`` is the observed speedup.
     """
 
     gamma: int
@@ -141,7 +141,7 @@ class ExpertReads(Value):
 
 
 class BatchForecast(Value):
-    """What is known of batches of one pair on one machine."""
+    """The costs, acceptance and measured speedups of one pair's batches on one machine."""
 
     created: str
     pair: str

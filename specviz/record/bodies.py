@@ -56,7 +56,10 @@ class ModelShape(Value):
 
     @property
     def group_width(self) -> int:
-        """The width of the query heads that share a key head; model widths are multiples of it."""
+        """The total width of the query heads that share a key head.
+
+        Model widths are multiples of it.
+        """
         return self.head_width * self.heads // self.key_heads
 
 

@@ -74,10 +74,10 @@ _ALL = (
         does="Candidates are drawn at half the run's temperature, while the ratio target/draft and "
         "the residual use the draft's distribution at the run's temperature.",
         symptom="distribution",
-        why="The ratio must use the distribution that the candidate was drawn from. Then the "
-        "output is exact at any temperature of the draft. Here likely candidates are too frequent "
-        "and the ratio does not correct this. Acceptance hardly changes, so it does not reveal "
-        "the mistake. At temperature 0 there is no difference.",
+        why="If the ratio uses the distribution that the candidate was drawn from, the output is "
+        "exact at any temperature of the draft. Here, the ratio uses another distribution, so "
+        "likely candidates are too frequent in the output. Acceptance hardly changes, so it does "
+        "not reveal the mistake. At temperature 0 there is no difference.",
         distance=0.196,
     ),
     Break(

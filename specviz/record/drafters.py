@@ -49,7 +49,7 @@ class DraftMethod(Value):
         return self.drafts_with not in ("", MODEL)
 
     def fits(self, draft: str) -> bool:
-        """Return whether the method works with this kind of draft, which is empty without one."""
+        """Return whether the method works with this kind of draft; "" means no draft."""
         return self.drafts_with in ("", draft)
 
 
@@ -178,7 +178,7 @@ def drafter_names() -> list[str]:
 
 
 def first_method(draft: str) -> DraftMethod:
-    """Return the default method of a pair with this kind of draft, which is empty without one."""
+    """Return the default method of a pair with this kind of draft; "" means no draft."""
     fitting = [each for each in _METHODS if each.drafts_with in ("", draft)]
     return next((each for each in fitting if each.drafts_with), fitting[0])
 

@@ -44,8 +44,8 @@ class LoadSettings(Value):
 
     ``levels``: users, or requests per second. ``ramp``: seconds of load before and after the
     window, which no figure includes. ``most_in_flight``: the maximum number of requests in flight
-    in an open loop. ``numbered``: whether a number that is new in each block is put before the
-    prompts, if an engine cannot turn its prefix cache off for a request.
+    in an open loop. ``numbered``: whether, for an engine that cannot turn its prefix cache off for
+    a request, a number that is new in each block is put before the prompts.
     """
 
     mode: LoadMode = "closed"

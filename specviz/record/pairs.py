@@ -324,7 +324,7 @@ def installed_pairs() -> tuple[str, ...]:
 
 
 def pairs_folder() -> Path:
-    """Return the folder of the embedded pairs. A pair has the folders ``target`` and ``draft``."""
+    """Return the folder of the embedded pairs: a folder per pair, with ``target`` and ``draft``."""
     return ASSETS / "pairs"
 
 

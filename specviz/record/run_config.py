@@ -154,7 +154,10 @@ class RunConfig(Value):
 
     @property
     def fixed_length(self) -> bool:
-        """Return whether all rounds draft equally many candidates, except near the length limit."""
+        """Return whether all rounds draft the same number of candidates.
+
+        Rounds near the length limit may draft fewer.
+        """
         fixed = self.draft_until == "count" and not self.dynamic_tree
         return fixed and self.draft_method.fills_rounds
 

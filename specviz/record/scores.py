@@ -57,7 +57,7 @@ class TextScores(Value):
         return next((at for at, prob in enumerate(self.text_probs) if prob == 0.0), None)
 
     def as_written(self) -> TextScores:
-        """Return the scores of a text that the target wrote, without impossible tokens.
+        """Return scores in which no token is impossible, because the target wrote the text.
 
         The scores come from one pass over the whole text. The pass sums in another order than the
         single steps that wrote the text. In low precision, a token that won a near tie in a step

@@ -150,7 +150,7 @@ class StepCosts(Value):
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
 
-        For more tokens than the table has rows, extrapolate the line through its 9th and last row.
+        For more tokens than the table has rows, extrapolate linearly from the 9th and the last row.
         """
         rows = len(self.target)
         if tokens <= rows:

@@ -43,7 +43,7 @@ _EVERY = 0.05
 
 
 class MeasuringPlan(Value):
-    """The requests of a measurement; ``settings.temperature`` applies to condition "sampled"."""
+    """The requests of a measurement; only "sampled" ones use ``settings.temperature``."""
 
     prompts: tuple[str, ...]
     settings: ServerSettings
@@ -53,7 +53,7 @@ class MeasuringPlan(Value):
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are sent at once, so that there are at least two groups."""
+        """Return how many prompts are sent at once: at most half, for at least two groups."""
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
@@ -77,8 +77,8 @@ class MeasuringPlan(Value):
 def default_prompts(count: int, *, chat: bool) -> tuple[str, ...]:
     """Return ``count`` shipped prompts, evenly spaced in the list of all shipped prompts.
 
-    Without ``chat``, each prompt begins with other texts of its kind. An engine's prefix cache
-    stores whole blocks of tokens, and a single text is shorter than two blocks.
+    Without ``chat``, other texts of the same kind are put before each text, so that the prompt
+    fills whole blocks of an engine's prefix cache. A single text is shorter than two blocks.
     """
     texts = _texts(chat=chat)
     return tuple(texts[index * len(texts) // count] for index in range(count))

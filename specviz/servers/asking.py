@@ -48,7 +48,7 @@ def ask(
 
     Args:
         cache_salt: If given, the request shares no prefix cache with requests that have another
-            salt. Some engines ignore it.
+            salt. Some engines ignore the salt.
         speculate: If False, request decoding without speculation. Raises ServerError if the engine
             may speculate and cannot turn speculation off.
     """

@@ -66,8 +66,8 @@ class KeyRemover:
     def from_rounds(self, rounds: Sequence[ServerRound], *, over: bool) -> tuple[ServerRound, ...]:
         """Return the rounds without the key, even if the key is split over several rounds.
 
-        Unless the answer is ``over``, leave out the last rounds that may contain the beginning of
-        the key.
+        If the answer is not ``over``, its last rounds may contain the beginning of the key. Such
+        rounds are left out.
         """
         if not self._long or not rounds:
             return tuple(rounds)

@@ -114,7 +114,7 @@ class VllmModel(_ServedModel):
     def _listed_rows(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
     ) -> list[dict[int, Mapping[str, Any]]]:
-        """Return the tokens listed at each position; none at the first, which has no context."""
+        """Return the tokens listed at each position; none at the first, as it has no context."""
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):

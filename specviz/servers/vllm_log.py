@@ -1,10 +1,10 @@
 """Read counters from vLLM's log lines about speculation.
 
 A line counts the tokens since the previous line. It has accepted and drafted tokens as whole
-numbers, tokens per round with two decimals, and the share accepted at each position with three.
-The number of rounds that drafted is not logged; it is computed from these values. Multiplied by the
-share at a position and rounded, it gives the number of tokens accepted there. Lines with impossible
-values are skipped.
+numbers, tokens per round with two decimals, and the share accepted at each position with three. The
+number of rounds with a draft is not logged; it is computed from these values. The number of tokens
+accepted at a position is this number of rounds times the share at the position, rounded. Lines with
+impossible values are skipped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def counters_of_log(text: str) -> tuple[Counters, ...]:
 
 
 def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
-    """Yield the counts of each line, with the seconds it covers as ``at``, and the logged time."""
+    """Yield the counts of each line, and the time at which the line was logged.
+
+    ``at`` of the counts is the number of seconds that the line covers.
+    """
     for line in text.splitlines():
         head, mark, tail = line[:_LONGEST].partition(_MARK)
         match = _LINE.match(tail) if mark else None

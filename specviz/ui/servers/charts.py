@@ -1,4 +1,4 @@
-"""Chart of the expected tokens per round over γ, for any draft and a target on a server."""
+"""Chart of the expected tokens per round at each γ, for any draft and a target on a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.ui.widgets.chart_style import SERIES, figure
 
 
 def tau_over_gamma(found: Surface) -> go.Figure:
-    """Draw tokens per round over γ as one line per temperature; this needs no step costs."""
+    """Draw tokens per round at each γ, with one line per temperature; this needs no step costs."""
     made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=330)
     for place, temperature in enumerate(found.temperatures):
         cells = [each for each in found.cells if each.temperature == temperature]

@@ -162,6 +162,6 @@ def _show_found(job: TuneJob) -> None:
             tau_over_gamma(answer.candidates[0].surface),
             "The curves show expected tokens per round along the target's own text. Give costs to "
             "see speedups.",
-            "exact", key="server_taus", alt="Expected tokens per round over γ, by temperature",
+            "exact", key="server_taus", alt="Expected tokens per round at each γ and temperature",
         )  # fmt: skip
     show_text(answer)

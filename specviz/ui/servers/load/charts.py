@@ -1,4 +1,4 @@
-"""Charts of load sweeps: throughput against latency, speedup and tokens per round over the load.
+"""Charts of load sweeps: throughput against latency; speedup and tokens per round at each load.
 
 A second sweep, shown for comparison, has dashed lines and open marks; results of other tools have
 diamonds.
@@ -39,7 +39,7 @@ class LoadPoint(Value):
     level: float
     level_text: str
     y: End
-    x: End | None = None  # the latency; None in a chart over the load
+    x: End | None = None  # the latency; None if the load is on the x axis
 
 
 class LoadSeries(Value):
@@ -67,7 +67,7 @@ class BreakEvenSpan(Value):
 
 
 def throughput_chart(lanes: Sequence[LoadSeries]) -> go.Figure:
-    """Draw the total throughput over the time per output token, with one point per level."""
+    """Draw total throughput against time per output token, with one point per level."""
     made = figure(x_title="time per output token, ms", y_title="output tokens/s", height=400)
     for lane in lanes:
         points = [each for each in lane.points if each.x is not None]
@@ -96,7 +96,7 @@ def throughput_chart(lanes: Sequence[LoadSeries]) -> go.Figure:
 def speedup_chart(
     lanes: Sequence[LoadSeries], break_evens: Sequence[BreakEvenSpan], *, x_title: str
 ) -> go.Figure:
-    """Draw the speedup over the load, with the break-even load and its interval shaded."""
+    """Draw the speedup at each load, the break-even load, and its interval as a shaded area."""
     made = _over_load(lanes, x_title=x_title, y_title="speedup", quantity=RATIO)
     levels = _levels(lanes)
     made.add_hline(y=1, line={"color": COLOURS.muted, "dash": "dash", "width": 1.5})
@@ -108,7 +108,7 @@ def speedup_chart(
 
 
 def acceptance_chart(lanes: Sequence[LoadSeries], *, x_title: str) -> go.Figure:
-    """Draw the tokens per round over the load."""
+    """Draw the tokens per round at each load."""
     made = _over_load(lanes, x_title=x_title, y_title="tokens per round, τ", quantity=TOKENS)
     made.update_yaxes(range=[0, _highest([each.y for lane in lanes for each in lane.points])])
     return made

@@ -39,8 +39,8 @@ _MODE_HELP = (
     "loop, requests are sent on a schedule, and latencies are counted from the scheduled time."
 )
 _BUDGET_HELP = (
-    "The time limit of the whole sweep. A pilot of A B B A blocks shows how many blocks a narrow "
-    "interval needs; the budget limits their number."
+    "The longest time that the whole sweep may take. A pilot of A B B A blocks shows how many "
+    "blocks a narrow interval needs. The sweep runs as many of them as the budget allows."
 )
 
 
@@ -82,7 +82,7 @@ def choose_load(choices: Choices) -> LoadChoices:
 
 
 def show_plan(order: LoadOrder) -> None:
-    """Show the lanes and addresses of the sweep, and the most requests that it will send."""
+    """Show the lanes and addresses of the sweep, and its maximum number of requests."""
     lanes = lanes_of(order)
     st.caption(as_text(f"{lanes_text(lanes)} {sent_text(order)}"))
     if all(each.kind != "alone" for each in lanes):
@@ -108,7 +108,7 @@ def _how(lane: LoadLane) -> str:
 
 
 def sent_text(order: LoadOrder) -> str:
-    """Return a sentence on a sweep's maximum of requests, its addresses and its time limit."""
+    """Return a sentence on a sweep's maximum number of requests, its addresses and its budget."""
     return f"Sends {words_of_most(order)}, within {time_text(order.settings.budget)}."
 
 

@@ -38,7 +38,7 @@ class ShownSweep(Value):
 
 
 def throughput_series(shown: ShownSweep) -> list[LoadSeries]:
-    """Return throughput over the median time per output token, for every lane."""
+    """Return, for every lane and level, the throughput and the median time per output token."""
 
     def rate(each: BlockFigures) -> float:
         return each.tokens_per_second
@@ -141,7 +141,7 @@ def _end_of(speedup: Ratio) -> End:
 
 
 def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
-    """Return tokens per round by level; each value is computed over all blocks of the level."""
+    """Return tokens per round at each level, computed from all blocks of the level."""
     ends = _ends(shown, place, lambda each: each.acceptance.tau)
     found: dict[float, End] = {}
     for level, end in ends.items():

@@ -27,7 +27,7 @@ from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 
 _LATENCY_NOTE = (
-    "Each point is a level of load and is labelled with it. Up and to the left is better. "
+    "Each point is labelled with its level of load. Points further up and to the left are better. "
     "Bars are 95 % intervals over the A B B A units."
 )
 _SPEEDUP_NOTE = (
@@ -57,7 +57,7 @@ def show_results(
     show_chart(
         throughput_chart(lanes), _LATENCY_NOTE, "measured",
         key=f"load_throughput_{key}",
-        alt="Output tokens per second over the time per output token, for every lane and level.",
+        alt="Output tokens per second against time per output token, for every lane and level.",
     )  # fmt: skip
     with st.container(key=f"load_charts_{key}"):
         _show_over_load(shown, [each for each in sweeps if each.sweep.settings.mode == mode], key)
@@ -79,7 +79,7 @@ def show_foreign(found: ForeignLoad) -> None:
     show_chart(
         throughput_chart([foreign_series(found)]), _LATENCY_NOTE, "reported",
         key="load_throughput_foreign",
-        alt="Output tokens per second over the time per output token, for every level.",
+        alt="Output tokens per second against time per output token, for every level.",
     )  # fmt: skip
     _show_foreign_rows(found)
 
@@ -91,7 +91,7 @@ def _show_foreign_rows(found: ForeignLoad) -> None:
 
 
 def _show_over_load(shown: ShownSweep, sweeps: Sequence[ShownSweep], key: str) -> None:
-    """Draw speedup and acceptance over the load, side by side."""
+    """Draw speedup and acceptance at each load, side by side."""
     x_title = X_TITLES[shown.sweep.settings.mode]
     speedups = [each for sweep in sweeps for each in speedup_series(sweep) if each.points]
     taus = [each for sweep in sweeps for each in acceptance_series(sweep) if each.points]
@@ -101,13 +101,13 @@ def _show_over_load(shown: ShownSweep, sweeps: Sequence[ShownSweep], key: str) -
             show_chart(
                 speedup_chart(speedups, break_evens(shown), x_title=x_title), _SPEEDUP_NOTE,
                 "measured", key=f"load_speedup_{key}",
-                alt="Speedup over the load, with the break-even load.",
+                alt="Speedup at each load, with the break-even load.",
             )  # fmt: skip
     if taus:
         with right:
             show_chart(
                 acceptance_chart(taus, x_title=x_title), _ACCEPTANCE_NOTE, "measured",
-                key=f"load_acceptance_{key}", alt="Tokens per round over the load.",
+                key=f"load_acceptance_{key}", alt="Tokens per round at each load.",
             )  # fmt: skip
 
 

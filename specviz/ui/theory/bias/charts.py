@@ -286,7 +286,7 @@ def distribution_chart(
 
 
 def blocks_chart(curves: blocks.Curves) -> go.Figure:
-    """Draw the candidates accepted per round over gamma, by verifier, and the upper bound."""
+    """Draw the candidates accepted per round at each gamma, by verifier, and the upper bound."""
     made = figure(x_title="γ", y_title="candidates accepted per round")
     gammas = list(range(1, len(curves.token) + 1))
     rows = (

@@ -306,7 +306,7 @@ def _show_report(report: QualityReport, *, key: str, pair: str) -> None:
     show_chart(
         win_rate_chart(points, of_bias=of_bias), note, "measured", key=f"quality_{key}",
         on_select=partial(_choose_clicked, f"quality_{key}"), selection_mode="points",
-        alt=f"{'Bias' if of_bias else 'Win rate against lossless'} over speed, for every rule.",
+        alt=f"{'Bias' if of_bias else 'Win rate against lossless'} against speed, for every rule.",
     )  # fmt: skip
     head, *rows = table_rows(report)
     st.dataframe(

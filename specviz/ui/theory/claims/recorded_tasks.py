@@ -73,7 +73,7 @@ def _temperature_sentence(points: Sequence[TaskPoint]) -> str:
         verdict = "it falls, as claimed"
     else:
         verdict = "it rises" if _is_above(hot, cold) else "the intervals overlap"
-    return f"α over {cold.acceptance.count} prompts: {found}; {verdict}."
+    return f"α, averaged over {cold.acceptance.count} prompts: {found}; {verdict}."
 
 
 def _acceptance(point: TaskPoint) -> str:

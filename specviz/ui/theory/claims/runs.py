@@ -130,7 +130,7 @@ def refusal_on(card: str) -> SpecvizError | None:
 
 
 def forget_other_pairs(spec: PairSpec) -> None:
-    """Forget an error about another pair than ``spec``."""
+    """Delete the stored error if it concerns a pair other than ``spec``."""
     refused: _Refusal | None = st.session_state.get(_REFUSED)
     if refused is not None and refused.pair != spec:
         del st.session_state[_REFUSED]

@@ -28,7 +28,7 @@ class EnginePoint(Value):
 def speedup_over_batch(
     points: Sequence[BatchPoint], engines: Sequence[EnginePoint] = ()
 ) -> go.Figure:
-    """Draw the forecast and the measured speedups over the batch, and those of serving engines."""
+    """Draw forecast and measured speedups at each batch size, and speedups of serving engines."""
     made = figure(x_title=_SEQUENCES, y_title=TIMES_THE_TARGET)
     batches = [each.batch for each in points]
     _add(made, batches, [each.forecast for each in points], "forecast", COLOURS.exact, dash="dash")
@@ -64,9 +64,9 @@ def speedup_over_batch(
 
 
 def speedup_map(rows: Sequence[Sequence[MapPoint]], gamma: int) -> go.Figure:
-    """Draw the forecast with the best γ over batch and context.
+    """Draw a map of forecast speedups, by batch size (columns) and context (rows).
 
-    Each cell shows its best γ. A line marks where ``gamma`` candidates break even.
+    A cell shows its best γ and the speedup at this γ. A line marks where γ = ``gamma`` breaks even.
     """
     made = figure(x_title=_SEQUENCES, y_title="context, tokens", height=110 + 66 * len(rows))
     made.add_heatmap(
@@ -111,7 +111,7 @@ def _cell(point: MapPoint) -> str:
 def _break_even_line(
     rows: Sequence[Sequence[MapPoint]],
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the line between cells above and below 1, in places of the cells."""
+    """Return the line between cells whose ``fixed`` is above 1 and below 1, in cell indices."""
     xs, ys = list[float | None](), list[float | None]()
     for y, row in enumerate(rows):
         fixed = [each.fixed for each in row]
@@ -130,7 +130,7 @@ def _break_even_line(
 
 
 def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
-    """Draw v of ``gamma`` candidates over the batch, a line per context."""
+    """Draw v for ``gamma`` candidates at each batch size, with a line per context."""
     made = figure(x_title=_SEQUENCES, y_title="cost of a verification, v")
     for context, colour in zip(costs.contexts, SERIES, strict=False):
         batches = [each for each in costs.batches if costs.fits(each, context)]
@@ -147,7 +147,7 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
 
 
 def experts_over_rows(reads: ExpertReads) -> go.Figure:
-    """Draw the experts that a pass reads over its rows, the expectation, and its time."""
+    """Draw the experts that a pass reads, their expected number, and its time, by its rows."""
     made = figure(x_title="rows of a pass", y_title=f"experts read, of {reads.experts}")
     rows = [each.rows for each in reads.points]
     _add(made, rows, [each.experts for each in reads.points], "measured", COLOURS.measured)

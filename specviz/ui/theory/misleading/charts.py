@@ -38,7 +38,7 @@ class AlphaEstimate(Value):
 
 
 def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
-    """Draw exact tokens per round over stickiness, and the formula's value at the mean alpha."""
+    """Draw exact tokens per round at each stickiness, and the formula's value at the mean alpha."""
     made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens per round, τ")
     texts = [replace(text, stickiness=each) for each in STICKINESS]
     exact = [tokens_per_round(each, gamma) for each in texts]
@@ -67,7 +67,7 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Draw the speedup over gamma at the mean, 90th and 99th percentile of the number of rounds."""
+    """Draw the speedup at each gamma for the mean, 90th and 99th percentile of the rounds."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]
     for name, counts, colour, symbol in (
@@ -123,7 +123,7 @@ def over_batch(
     alpha: float,
     gamma: int,
 ) -> tuple[go.Figure, go.Figure]:
-    """Return charts of the cost of verification and of the speedup, over the batch size.
+    """Return charts of the cost of verification and of the speedup at each batch size.
 
     There is a line per context length; it ends where the KV caches no longer fit into memory. A
     horizontal line marks tau, which does not depend on the batch.
@@ -173,7 +173,7 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Draw alpha over the target's temperature.
+    """Draw alpha at each temperature of the target.
 
     In one curve, the draft has the target's temperature. In the other, the draft has the
     temperature that maximises alpha.

@@ -1,4 +1,4 @@
-"""The tab "This machine's batch": measured batches, and their forecast over batch and context."""
+"""The tab "This machine's batch": measured speedups, and forecasts by batch size and context."""
 
 from __future__ import annotations
 
@@ -57,23 +57,24 @@ def show_machine_batch() -> None:
         "predicted",
         "measured",
         key="misleading_machine_speed",
-        alt="Measured and forecast speedup over the number of sequences in the batch.",
+        alt="Measured and forecast speedup at each number of sequences in the batch.",
     )
     show_chart(
         speedup_map(rows, found.gamma),
-        f"The best γ of {_gammas(found)} and its speedup. The line is the break-even of "
-        f"γ {found.gamma}. Without a number, the batch does not fit in memory. **{_label()}**.",
+        f"The best γ of {_gammas(found)} and its speedup; plain: the target alone is fastest. "
+        f"A dash: the batch does not fit in memory. The line is the break-even of γ {found.gamma}. "
+        f"**{_label()}**.",
         "predicted",
         key="misleading_machine_map",
-        alt="Forecast speedup with the best number of candidates over batch and context.",
+        alt="For each batch size and context: the best γ, and the forecast speedup at this γ.",
     )
     show_chart(
         verification_cost(found.costs, found.gamma),
-        f"Cost of verifying {found.gamma + 1} tokens of every sequence, in steps of the target "
-        "alone at the same batch.",
+        f"Cost of verifying {found.gamma + 1} tokens of every sequence. The unit is a step of the "
+        "target alone with the same number of sequences.",
         "measured",
         key="misleading_machine_v",
-        alt="Cost of a verification over the number of sequences, by context.",
+        alt="Cost of a verification at each number of sequences, with a line per context.",
     )
     _show_forecast_formula(found)
     if found.experts is not None:
@@ -157,12 +158,14 @@ def _show_experts(reads: ExpertReads, gamma: int) -> None:
     show_sentence(
         "**Mixture of experts.** Here speculation loses for another reason, even with one "
         f"sequence: a pass over {near.rows:d} rows reads {TOKENS.bare(near.experts)} of "
-        f"{reads.experts:d} experts per layer, one over a single row {TOKENS.bare(one.experts)}. "
-        f"The pass takes {STEPS.bare(near.seconds)} times as long, so even with a free draft, a "
-        "round must give more tokens than that. In runs of this engine, whose draft is the target "
-        f"with one expert per token, a round of γ {reads.run.gamma} gave "
-        f"{TOKENS.bare(reads.run.tokens)} tokens at {RATIO.bare(reads.run.speedup)} times the "
-        "speed of the target alone. A dense model reads the same weights for any number of rows."
+        f"{reads.experts:d} experts per layer, but a pass over one row reads only "
+        f"{TOKENS.bare(one.experts)}. The pass over {near.rows:d} rows takes "
+        f"{STEPS.bare(near.seconds)} times as long as the pass over one row. So even if drafting "
+        f"were free, a round would need more than {STEPS.bare(near.seconds)} tokens to be faster "
+        "than the target alone. In runs of this engine, whose draft is the target with one expert "
+        f"per token, a round of γ {reads.run.gamma} gave {TOKENS.bare(reads.run.tokens)} "
+        f"tokens at {RATIO.bare(reads.run.speedup)} times the speed of the target alone. A dense "
+        "model reads the same weights for any number of rows."
     )
     show_chart(
         experts_over_rows(reads),
@@ -171,7 +174,7 @@ def _show_experts(reads: ExpertReads, gamma: int) -> None:
         f"{reads.per_token}.",
         "measured",
         key="misleading_experts",
-        alt="Experts that a pass reads, and its time, over its number of rows.",
+        alt="Experts that a pass reads, and the time of the pass, at each number of rows.",
     )
     show_formula(
         r"\mathrm{E}[\text{experts}] = E\left(1 - (1 - k/E)^n\right)",

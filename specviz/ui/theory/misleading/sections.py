@@ -99,7 +99,7 @@ def show_clustering() -> None:
         "Whether a token is easy or hard depends on the token before it (a Markov chain).",
         "exact",
         key="misleading_clusters",
-        alt="Tokens per round over stickiness, exact and by the formula with the mean acceptance.",
+        alt="Tokens per round at each stickiness: exact, and by the formula at the mean α.",
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
@@ -141,7 +141,7 @@ def show_tail() -> None:
         "γ c + v target steps.",
         "exact",
         key="misleading_tail",
-        alt="Speedup over the number of candidates: mean, 90th and 99th percentile.",
+        alt="Speedup at each number of candidates, for the mean, 90th and 99th percentile.",
     )
     show_chart(
         rounds_spread(rounds),
@@ -228,13 +228,13 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
     with left:
         show_chart(
             speeds, "Speedup. A line ends where the KV caches do not fit into memory.", "exact",
-            key="misleading_batch_speed", alt="Speedup over batch size at four context lengths.",
+            key="misleading_batch_speed", alt="Speedup at each batch size, by context length.",
         )  # fmt: skip
     with right:
         show_chart(
             costs, f"Cost of verifying {gamma + 1} tokens, in target steps. At 1, the extra tokens "
             "are free.", "exact",
-            key="misleading_batch_cost", alt="Cost of a verification over batch size.",
+            key="misleading_batch_cost", alt="Cost of a verification at each batch size.",
         )  # fmt: skip
 
 
@@ -281,7 +281,7 @@ def show_temperature() -> None:
         "overlap does not always fall as temperature rises.",
         "exact",
         key="misleading_overlap",
-        alt="Acceptance over temperature, with the same or the best temperature for the draft.",
+        alt="Acceptance at each temperature, with the same or the best temperature for the draft.",
     )
     show_formula(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_{\text{draft}}/T)_x,\; "

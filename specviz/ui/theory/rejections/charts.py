@@ -36,7 +36,7 @@ class MeasuredAndExpected(Value):
 
 
 def running_means(curves: Sequence[MeanCurve]) -> go.Figure:
-    """Draw simulated means with 95 % bands over the number of texts, and exact means as dashes.
+    """Draw simulated means and their 95 % bands at each number of texts; exact means are dashed.
 
     A single curve uses the colours for simulated and exact values. Several curves have different
     colours, and the legend lists only the simulated means.
@@ -76,7 +76,7 @@ def drafts_curve(
     floor: float,
     simulated: Mapping[int, Estimate],
 ) -> go.Figure:
-    """Draw expected rejections over the number of drafts, with their limit and lower bound."""
+    """Draw expected rejections at each number of drafts, with their limit and lower bound."""
     made = figure(x_title="drafts per round, M", y_title="rejections per text")
     made.add_scatter(
         x=list(nums_drafts),
@@ -99,7 +99,7 @@ def drafts_curve(
 
 
 def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -> go.Figure:
-    """Draw measured values as diamonds over the joint 99 % bands of the expected values."""
+    """Draw measured values as diamonds, and the joint 99 % bands of the expected values."""
     made = figure(x_title="", y_title=y_title)
     labels = [each.label for each in points]
     made.add_scatter(

@@ -1,4 +1,4 @@
-"""Charts of the speedup: over gamma, over alpha and c, and compared with papers' measurements.
+"""Charts of the speedup: at each gamma, at each alpha and c, and as measured in papers.
 
 All curves are exact. Points are measured: in runs of this session, or by the authors of papers.
 """
@@ -48,7 +48,7 @@ class SpeedupPoint(Value):
 def speedup_over_gamma(
     alpha: float, draft_cost: float, verify_cost: float, gamma: int, max_gamma: int = 24
 ) -> go.Figure:
-    """Draw two curves over gamma: the speedup at ``verify_cost`` (v), and the ideal one (v = 1).
+    """Draw two speedups at each gamma: with v = ``verify_cost``, and the ideal one with v = 1.
 
     The best gamma of the drawn range is marked, unless longer drafts are always faster.
 
@@ -89,7 +89,7 @@ def speedup_map(
     runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
-    """Draw a map of the speedup at the best gamma, over c and alpha, with measured points.
+    """Draw a map of c and alpha with the speedup at the best gamma, and measured points.
 
     Lines separate regions by their best gamma. Cells where the target alone is fastest stay empty.
 
@@ -121,7 +121,7 @@ def speedup_map(
 
 
 def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figure:
-    """Draw tokens per round over gamma, with the limit 1 / (1 - alpha)."""
+    """Draw tokens per round at each gamma, with the limit 1 / (1 - alpha)."""
     gammas = list(range(max_gamma + 1))
     made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=300)
     made.add_bar(

@@ -168,7 +168,7 @@ def show_over_gamma(chosen: Setting) -> None:
         "Each candidate is accepted with probability α, independently of the others.",
         "exact",
         key="speed_over_gamma",
-        alt="Speedup over the number of candidates per round, ideal and with the cost of "
+        alt="Speedup at each number of candidates per round: ideal, and with the cost of "
         "verification.",
     )
     _show_key_figures(chosen)
@@ -282,7 +282,7 @@ def show_recursion(chosen: Setting) -> None:
         "average.",
         "exact",
         key="speed_tokens",
-        alt="Tokens per round over the number of candidates.",
+        alt="Tokens per round at each number of candidates.",
     )
     show_formula(
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
