@@ -1,4 +1,4 @@
-"""Compare observed with accounted and forecast speedups, each run in a process of its own.
+"""Compare observed with accounted and forecast speedups; every run has its own process.
 
 Every run is a ``run`` command on a preset prompt. Times vary more between processes than within
 one, so runs of a single process would make the step costs look more accurate than they are. The
@@ -65,7 +65,7 @@ class AccountedRun(Value):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the errors of observed and accounted speedup explain their difference."""
+        """Whether observed and accounted speedup differ by no more than their errors explain."""
         if not (self.ratio and self.observed and self.observed_low and self.round_cost_error):
             return None
         own = math.log(self.observed / self.observed_low)

@@ -1,4 +1,4 @@
-"""Draw observed over accounted speedups and the coverage of forecasts as an SVG picture."""
+"""Draw the ratio of observed to accounted speedups, and the coverage of forecasts, as an SVG."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 A repeat takes every batch in turn: it times the batch's phases alone, then decodes the prompts
 plainly, speculatively without the rows of ended texts (compact), and speculatively with padded
-passes. So forecast and measurement see the same machine at the same time. The acceptance of the
-forecast comes from single runs of the same prompts, whose texts the batch must repeat; it counts
-the rounds in which all sequences are running, as the measurement does.
+passes. So forecast and measurement see the machine at the same time. The acceptance of the forecast
+comes from single runs of the batch's prompts; the batch must write the texts of these single runs.
+Forecast and measurement both count only the rounds in which all sequences are running.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _NUM_TOKENS = 48
 
 
 class _Single(Value, eq=False):
-    """A single run: its text, and the acceptance of its rounds."""
+    """A single run: its text and its rounds."""
 
     token_ids: tuple[int, ...]
     rounds: tuple[Round, ...]
 
 
 class _Repeat(Value):
-    """One repeat of a batch: seconds per token of each kind, and the forecast."""
+    """One repeat of a batch: seconds per token for each kind of decoding, and the forecast."""
 
     plain: float
     steady: float  # of the rounds in which all sequences were running
@@ -237,7 +237,7 @@ def _time_batch(
     *,
     padded: bool = False,
 ) -> tuple[float, float, int, list[tuple[int, ...]]]:
-    """Return the seconds in all, those while all were running, the tokens then, and the texts."""
+    """Return the total seconds, the seconds and tokens until the first text ends, and the texts."""
     from specviz.engine.decoding.batched_run import BatchedSpeculation
 
     batch = BatchedSpeculation(pair, prompts, config, seeds=seeds, padded=padded)
@@ -260,14 +260,14 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return the rounds that single runs make while all of them are running."""
+    """Return the first whole rounds of each run, as many as the run with the fewest has."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]
 
 
 def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptance:
-    """Return the mean acceptance over runs, which all count alike, whatever their rounds."""
+    """Return the acceptance of the runs; in ``reached``, every run has the same weight."""
     whole = [[each for each in rounds if each.cut is None] for rounds in runs]
     whole = [rounds for rounds in whole if rounds]
     tested = sum(each.num_tested for rounds in whole for each in rounds)

@@ -1,8 +1,9 @@
 """How many experts the passes of a small Mixtral-shaped pair read, and what that costs.
 
-The target has random weights, and its text is its own. A pass over several rows reads every expert
-that at least one row chose. The rows of a verification are neighbours in a text, whose choices may
-be more alike than independent ones. The draft is the target with one expert per token.
+The target has random weights and writes the text itself. A pass over several rows reads every
+expert that at least one row chose. The rows of a verification are neighbours in a text, so their
+choices may be more alike than independent choices. The draft is the target with one expert per
+token.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def measure_expert_reads(
     rows: Sequence[int] = ROWS,
     repeats: int = _REPEATS,
 ) -> ExpertReads:
-    """Pass texts of the model through it in parts of different lengths."""
+    """Measure passes over different numbers of rows of a text that the model wrote."""
     import torch
 
     say("a small mixture of experts")
@@ -108,7 +109,7 @@ def _run(target: Any, shape: ExpertShape, prompt: Sequence[int]) -> ExpertRun:
 
 @contextmanager
 def _distinct_experts(model: Any) -> Iterator[list[int]]:
-    """Collect the number of distinct experts of each layer's passes."""
+    """Collect the number of distinct experts that each pass uses in each layer."""
     found = list[int]()
 
     def count(_module: Any, _given: Any, routed: Any) -> None:
@@ -161,7 +162,7 @@ def _text(model: Any, shape: ExpertShape) -> Any:
 
 
 def _pass(model: Any, ids: Any, begin: int, count: int) -> tuple[float, float]:
-    """Return the distinct experts per layer of a pass over ``count`` rows, and its seconds."""
+    """Return the distinct experts per layer in a pass over ``count`` rows, and the seconds."""
     from transformers import DynamicCache
 
     cache = DynamicCache()

@@ -40,7 +40,7 @@ def write_model(
     path: Path,
     add_tokens: Callable[[Any, int], None] = number_tokens,
 ) -> None:
-    """Write a model, with ``vocabulary`` rows of the embedding and the output, as in the engine."""
+    """Write a model; cut its embedding and output to ``vocabulary`` rows, as the engine does."""
     config: Any = model.config
     kind = _KINDS[str(model.dtype).removeprefix("torch.")]
     weights = {

@@ -25,7 +25,7 @@ def texts_of(pair: Pair, context: int, count: int, num_tokens: int) -> tuple[Tex
 
 
 def _prompt(pair: Pair, presets: list[Preset], context: int) -> tuple[int, ...]:
-    """Return a prompt of ``context`` tokens: repeated presets, and the first one at the end."""
+    """Return a prompt of ``context`` tokens: repeated presets, ending with the first preset."""
     from specviz.engine.model.chat import encode_prompt
 
     last = encode_prompt(pair, presets[0].text, chat=False)

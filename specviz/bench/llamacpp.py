@@ -32,7 +32,7 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
     """Open a plain lane and, if the draft can be written as GGUF too, a speculative one.
 
     llama.cpp rounds differently, so its text may diverge where two tokens are almost equally
-    likely. The lanes map GGUF files into memory; at the end of the block, the files are deleted.
+    likely. The lanes map GGUF files into memory; the end of the ``with`` block deletes the files.
     """
     with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")

@@ -83,7 +83,7 @@ def best_assistance(
     pair: Pair, texts: Sequence[Text], grid: Sequence[Assistance], say: Callable[[str], None]
 ) -> Assistance:
     """Return the settings with the lowest total time of transformers over all texts."""
-    say(f"searching transformers' best of {len(grid)} settings")
+    say(f"searching for the fastest of {len(grid)} settings of transformers")
     seconds = dict.fromkeys(grid, 0.0)
     for text in texts:
         for assistance in grid:

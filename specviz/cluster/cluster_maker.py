@@ -146,7 +146,7 @@ class ClusterMaker(StoppableWork):
             kinds = {_kind(each) for each in _environments(known)}
             if not {_kind(each) for each in _environments(check)} <= kinds:
                 raise PairError(
-                    f"{admitted.info.host} is a kind of machine that was not there at the start.",
+                    f"{admitted.info.host} adds a kind of machine that was not there at the start.",
                     remedy="Start again with this machine connected.",
                 )
 
@@ -171,7 +171,8 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
     """Merge the checks of all devices into one.
 
-    The result is the check of the first device, with the least free memory of all devices.
+    The result is the check of the first device, except for the free memory: this is the least free
+    memory of any device.
     ``present.others`` holds the other kinds of machine.
     """
     first = checks[0]

@@ -38,7 +38,7 @@ class Cores:
 
     @property
     def hold(self) -> bool:
-        """Return whether every thread of the process is pinned to exactly these cores."""
+        """Return whether every thread of the process is pinned to exactly the locked cores."""
         return all(set(os.sched_getaffinity(each)) == set(self.numbers) for each in _threads())
 
     def release(self) -> None:

@@ -22,8 +22,8 @@ from specviz.store.saving import summary_of
 Reuse = Literal["any", "unfinished", "restarted", "none"]
 """When to continue the newest generation.
 
-"any": always. "unfinished": if runs are missing. "restarted": if runs are missing and it is not
-generation 1, so that a restart leaves the first runs unchanged. "none": never.
+"any": always. "unfinished": if runs are missing. "restarted": if runs are missing and the
+generation is not generation 1, so that a restart leaves the first runs unchanged. "none": never.
 """
 
 Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
@@ -147,8 +147,8 @@ class KeptRuns:
     def _fits(self, run: LaneRun) -> bool:
         """Return whether the run has the models and the machine of the first run of its lane.
 
-        Any machine of the same cluster also counts as the same. The first run of a lane always
-        fits; its models and machine are stored for later calls.
+        On a cluster, any of the cluster's machines fits, too. The first run of a lane always fits;
+        its models and machine are stored for later calls.
         """
         pair, machine = run.trace.pair, _machine(run.trace.environment)
         first = self._made_with.setdefault(run.job.lane, (pair, machine))

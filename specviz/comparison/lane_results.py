@@ -65,7 +65,7 @@ class LaneResult(Value):
 
 
 class TargetResult(Value):
-    """Figures of the target alone, over all runs with the first lane's target."""
+    """Figures of the target alone, from all runs with the first lane's target."""
 
     label: str
     count: int

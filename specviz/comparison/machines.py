@@ -53,7 +53,8 @@ def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
 def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]:
     """Return a function that returns the kind of machine that made a run.
 
-    If the runs of each lane were made on one kind of machine, the function returns None.
+    If every lane has runs on only one kind of machine, there is nothing to keep apart: the function
+    then returns None for every run.
     """
     if not are_mixed(runs):
         return lambda _run: None

@@ -86,7 +86,7 @@ def _num_pairs(lanes: int) -> int:
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
     """Return the ratio of two runs with the interval that follows from their timing.
 
-    Returns ``found`` unless each lane has a single run and both lanes have the same target.
+    If a lane has several runs, or if the lanes have different targets, return ``found``.
     """
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
@@ -256,7 +256,7 @@ def _same_distribution(results: Sequence[LaneResult]) -> bool:
 def _same_machine(results: Sequence[LaneResult]) -> bool:
     """Return whether one machine made all runs.
 
-    If a lane has runs on several kinds of machine, one machine of each kind is enough.
+    If a lane has runs on several kinds of machine, return whether each kind has only one machine.
     """
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))

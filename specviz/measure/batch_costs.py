@@ -1,7 +1,8 @@
 """Measure and store the step costs of batches, by pair, bodies, device, threads and sampling.
 
-They belong to the step costs of ``step_costs.py`` and have the same keys; a batch of one sequence
-has the costs of that table. Every row count of the result is measured.
+The step costs of batches are stored under the keys of ``step_costs.py``. The costs of a batch of
+one sequence are those in the table of ``step_costs.py``. The result contains only row counts that
+were measured.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ def _column(
     """Return the seconds of a plain step, the draft steps and the verifications.
 
     Draft phases and verifications alternate, as in a run, so that the processor's caches are in the
-    same state. Plain steps come before every row of turns, and each row begins with an uncounted
-    turn.
+    same state. Plain steps come first, then several turns of a draft phase and a verification. The
+    first turn is not counted.
     """
     plain, drafts = list[float](), [list[float]() for _ in _PHASES]
     verifications: list[list[float]] = [[] for _ in gammas]
@@ -127,7 +128,7 @@ def _column(
 
 
 def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
-    """Return the times of each phase over some turns; the first is not counted."""
+    """Return the times of each phase over some turns; the first turn is not counted."""
     times = [turn() for _ in range(_FEW if sum(turn()) > _LONG else _SAMPLES)]
     return [list(each) for each in zip(*times, strict=True)]
 
@@ -159,6 +160,6 @@ def stored_batch_forecast(pair: Pair, config: RunConfig) -> BatchForecast | None
 
 
 def newest_batch_forecast() -> BatchForecast | None:
-    """Return the newest forecast of this machine, of whatever pair."""
+    """Return the newest forecast that is stored on this machine, for any pair."""
     found = kept_values(_KIND, BatchForecast).values()
     return max(found, key=lambda each: each.created, default=None)

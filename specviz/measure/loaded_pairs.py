@@ -49,7 +49,7 @@ class LoadedPairs:
     def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
         """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading.
 
-        The time of a load is stored. It leaves out importing the engine, downloads and compilation.
+        The time of a load is stored, without importing the engine, downloads and compilation.
         """
         pair = self.get(spec)
         if pair is not None:
@@ -111,8 +111,8 @@ def free_memory(spec: PairSpec) -> int | None:
 class RunMemory:
     """Measures the bytes that a run takes; create the object before the run begins.
 
-    The bytes are those of the weights of the models that the run needs (shared tensors once). On a
-    GPU, the peak allocation during the run, minus the allocation before the run, is added.
+    The weights of all models that the run needs are counted, shared tensors once. On a GPU, the
+    peak allocation during the run, minus the allocation before the run, is added.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:

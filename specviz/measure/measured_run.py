@@ -200,9 +200,9 @@ class MeasuredRun(Iterator[Round]):
         return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
-        """Return the bytes of used tokens that are not whole characters.
+        """Return the bytes of each used token whose text is not whole characters.
 
-        Before the first round, return those of the whole vocabulary.
+        Before the first round, all tokens of the vocabulary count as used.
         """
         table = self._pair.token_table
         if not self._rounds:
@@ -241,7 +241,8 @@ def measured_run(
     """Start a measured run.
 
     Args:
-        kind: The user's name for the kind of prompt; forecasts use the kind of a preset instead.
+        kind: The kind of prompt, as the user names it. Forecasts ignore this name: they need the
+            prompt to be a preset, and use the preset's kind.
         fresh_costs: Measure step costs now, even if some are stored.
         budget: Seconds for timing the target alone and the run; ``timing_seconds()`` if None.
         on_progress: Receives the progress of measuring step costs.

@@ -14,7 +14,7 @@ _LOOKED_AT = 20  # newest runs with the same settings
 
 
 def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:
-    """Return the speedup of the newest stored run with these settings but without bodies."""
+    """Return the speedup of the newest stored run with the trace's settings, but without bodies."""
     config = trace.config
     query = Query(
         pairs=(trace.pair.name,),

@@ -47,10 +47,10 @@ class TimedRuns(Value):
 
 
 def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepCosts | None:
-    """Return the costs from earlier runs and a measured table; None if there is neither.
+    """Return the costs from earlier runs, combined with a measured table; None without either.
 
     Args:
-        whole: Return None without a table, because only a table covers every number of tokens.
+        whole: Return None if there is no table; only a table covers every number of tokens.
     """
     table = _smooth_table(pair, config)
     if whole and table is None:

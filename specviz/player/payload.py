@@ -193,7 +193,7 @@ def shared_payload(
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
-    """Return the throughput over γ, as a forecast from other texts or extrapolated from this run.
+    """Return the throughput for each γ: forecast from other texts, or extrapolated from this run.
 
     Return None if the formulas do not apply, or if the step costs or the acceptance are unknown.
     """

@@ -77,7 +77,7 @@ def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
 
 
 def _is_undecided(figures: Sequence[Metrics]) -> bool:
-    """Return whether the intervals leave open which lane, or the target alone, is fastest.
+    """Return whether the intervals leave open what is fastest: a lane, or the target alone.
 
     Return False if a lane has no interval, because the recorded times then decide.
     """
@@ -106,7 +106,7 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return, for each lane, the run on prompt ``item`` whose rate is nearest to the median.
+    """Return, for each lane, its run on prompt ``item`` with the rate nearest the lane's median.
 
     All lanes race on one prompt, because runs on different prompts do not emit the same text.
     """
@@ -147,7 +147,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
 
 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the target alone for each distinct target of the lanes.
+    """Return one entry per distinct target of the lanes: the target's times when it runs alone.
 
     The times of a target are those along the text of the first lane with this target.
     """

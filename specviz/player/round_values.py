@@ -83,7 +83,7 @@ def _tokens(trace: Trace) -> list[str]:
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
-    """Return the position of each fork of the run, and the draw or token that it replaced."""
+    """Return the position of each fork of the run, and the draw or token that the fork replaced."""
     return [_fork(each, trace) for each in trace.config.forks]
 
 

@@ -38,7 +38,7 @@ class Contest(Value):
 
 
 class Experiment(Value):
-    """The rules and prompts; ``texts`` is the number of texts of each rule per prompt.
+    """The rules and prompts; each rule writes ``texts`` texts per prompt.
 
     The target alone is not timed, because that would take several times as long. The rules take
     turns instead, so their rates can be compared with each other.

@@ -109,7 +109,7 @@ class QualityJob(ComparisonJob):
             self._judge.stop()
 
     def prepare(self) -> None:
-        """Check the scorer before any text is written, then pairs and prompts."""
+        """Check the scorer, then pairs and prompts, before any text is written."""
         scoring = self.scoring
         if scoring.measure == "judge":
             self._judge = self._opened_judge()

@@ -48,7 +48,10 @@ class RuleResult(Value):
 
 
 class ContestResult(Value):
-    """``bias``: the mean bias of the first lane minus that of the second lane, over prompts."""
+    """The result of a contest.
+
+    ``bias``: the first lane's bias minus the second lane's bias, as a mean over prompts.
+    """
 
     contest: Contest
     won: WinRate | None
@@ -58,7 +61,7 @@ class ContestResult(Value):
 class QualityReport(Value):
     """All results; ``scorer`` names the model or address behind the measure.
 
-    ``texts`` is the number of texts of each rule per prompt; a text has at most ``tokens`` tokens.
+    Each rule wrote ``texts`` texts per prompt; a text has at most ``tokens`` tokens.
     """
 
     measure: Measure
@@ -135,7 +138,7 @@ def make_report(
 
 
 def _biases(runs: Sequence[LaneRun]) -> dict[int, float]:
-    """Return the mean bias of a token for each prompt."""
+    """Return, for each prompt, the mean bias of a token."""
     found: dict[int, list[float]] = {}
     for run in runs:
         if (distance := recorded_distance(run.trace)) is not None:

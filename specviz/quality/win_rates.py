@@ -1,9 +1,9 @@
 """Win rates: how often texts of one rule are preferred to texts of another.
 
 All texts of one rule are compared with all texts of the other on the same prompt; a tie counts one
-half. The win rate is the mean over prompts. Its interval is Student's over prompts, so that it also
-applies to other prompts of this kind (Yin et al. 2024, section 5.2). If all prompts have the same
-win rate, their spread is no estimate of the error, so the interval is Wilson's.
+half. The win rate is the mean over prompts. Its interval is Student's t over the prompts, so that
+it also applies to other prompts of this kind (Yin et al. 2024, section 5.2). If all prompts have
+the same win rate, their spread is no estimate of the error, so the interval is Wilson's.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _problem_and_place(message: str) -> str:
 def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
     """Return a type that checks ``kind`` and ``limits`` when msgspec converts a value to it.
 
-    Limits of length apply to a list; all other limits apply to the numbers in the list.
+    For a list, limits of length apply to the list, and all other limits to the numbers in it.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(origin or kind):

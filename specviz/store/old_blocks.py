@@ -35,7 +35,10 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
 
 
 def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
-    """Return one slice over all whole rounds; empty without whole rounds or times of a lane."""
+    """Return one slice over all whole rounds.
+
+    The result is empty if there are no whole rounds, or if a lane has no times.
+    """
     last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
     tokens = sum(len(entry.emitted) for entry in rounds[:last])
     passes = {

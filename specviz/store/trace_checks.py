@@ -130,7 +130,7 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return what is wrong with the combination of a part's fields, or None.
+    """Return what is wrong with the combination of the fields of ``made``, or None.
 
     The limits of single fields (``LIMITS``) are checked elsewhere.
     """
@@ -222,9 +222,9 @@ def _load_block(made: LoadBlock) -> str | None:
 
 def _load_sweep(made: LoadSweep) -> str | None:
     if any(each.lane >= len(made.lanes) for each in made.blocks):
-        return "a block of a lane that is missing"
+        return "a block whose lane is missing"
     if any(each.level not in made.settings.levels for each in made.blocks):
-        return "a block at a level that is missing"
+        return "a block whose level is missing"
     return None
 
 

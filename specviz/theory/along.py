@@ -1,8 +1,8 @@
 """Exact expected rounds along a known text (derived here, checked by enumeration).
 
 ``odds`` holds min(1, draft / target) at every token of the text. Suppose that a candidate was
-drafted at this position. The token is an accepted candidate with probability min(draft, target),
-and it is emitted with probability target. So ``odds``, the ratio of the two, is the probability
+drafted at this token. The token is an accepted candidate with probability min(draft, target), and
+it is emitted with probability target. So ``odds``, the ratio of the two, is the probability
 that the candidate was accepted, given the text. This probability does not depend on other verdicts.
 So the number of candidates accepted so far in the current round is a Markov chain along the text.
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Walk(Value):
-    """Expected counts over the rounds along a known text that its end does not cut."""
+    """Expected counts along a known text; rounds that the end of the text cuts do not count."""
 
     rounds: float
     tokens: float

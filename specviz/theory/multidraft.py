@@ -74,8 +74,8 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
 def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]:
     """Return the acceptance probability of SpecTr's K-SEQ (Sun et al. 2023), and its rho.
 
-    Each candidate is accepted with min(1, target / (rho draft)). rho is the smallest number from 1
-    to k with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
+    Each candidate is accepted with probability min(1, target / (rho draft)). rho is the smallest
+    number from 1 to k with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
 

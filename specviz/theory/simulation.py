@@ -195,7 +195,7 @@ class Simulator:
     ) -> Indices:
         """Test further candidates in the texts ``root``, whose first candidate was rejected.
 
-        Writes the last candidate that was tested to ``token``. Returns the texts in which all
+        Stores in ``token`` the candidate that was tested last. Returns the texts in which all
         candidates were rejected.
         """
         for layer in range(1, self._accept.shape[1]):

@@ -113,9 +113,10 @@ def best_gamma(
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
     """Return whether every gamma is slower than some larger gamma (derived here).
 
-    Only two cases are possible: drafting costs nothing, or no candidate is ever rejected. In both,
-    `speedup` approaches `oracle_speedup` as gamma grows: 1 / ((1 - alpha) v) in the first case,
-    1 / c in the second. No gamma reaches this limit. The result is True if the limit is above 1.
+    This happens only in two cases: drafting costs nothing, or no candidate is ever rejected. In
+    both, `speedup` approaches `oracle_speedup` as gamma grows: 1 / ((1 - alpha) v) in the first
+    case, 1 / c in the second. No gamma reaches this limit. The result is True only if the limit is
+    above 1.
     """
     limit = oracle_speedup(alpha, draft_cost, verify_cost)
     free = draft_cost == 0.0 and alpha > 0.0

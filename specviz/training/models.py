@@ -101,7 +101,7 @@ def distillation_loss(
 def write_own_text(
     target: LlamaForCausalLM, openings: TokenStream, plan: OwnText, seed: int, device: torch.device
 ) -> TokenStream:
-    """Return texts in which the target continues ``openings``, cycling through the temperatures."""
+    """Return texts in which the target continues ``openings``, at the temperatures in turn."""
     generator = torch.Generator(device=device).manual_seed(seed)
     rows: list[list[int]] = []
     for first in range(0, plan.sequences, plan.batch):

@@ -1,8 +1,8 @@
-"""The answer to a question so far: the candidates' speedups over γ and temperature, and a ranking.
+"""The answer to a question so far: each candidate's speedup by γ and temperature, and a ranking.
 
-A candidate is ranked by its speedup with its best γ, at the question's temperature. A speedup is
-expected from texts, a lower bound, or measured in short runs. The best of many candidates may be
-best by chance: the intervals of the speedups show whether it is clearly faster.
+A candidate is ranked by its speedup with its best γ, at the question's temperature. A speedup
+is either expected (computed from texts), a lower bound, or measured in short runs. The best of many
+candidates may be best by chance: the intervals of the speedups show whether it is clearly faster.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Answer:
 
     @property
     def best_plain(self) -> tuple[Candidate, Cell] | None:
-        """Return the best candidate whose method serving engines support."""
+        """Return the best candidate with a method that serving engines support."""
         return next((row for row in self.ranked if is_plain(row[0].config)), None)
 
     @property

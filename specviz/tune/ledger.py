@@ -1,4 +1,4 @@
-"""Compare expected with observed speedups over stored runs."""
+"""Compare expected with observed speedups of stored runs."""
 
 from __future__ import annotations
 

@@ -112,10 +112,10 @@ class _EngineParity:
     def _compare_settings(
         self, found: Sequence[Reading], walked: Sequence[_Walked]
     ) -> Iterator[SettingCounts | int]:
-        """Yield counts for the files' own settings, and for the settings that fit the engine best.
+        """Yield counts for the files' settings, then for the settings that fit the engine best.
 
-        These are the settings whose counts are nearest to the engine's. Before the counts, yield
-        how many settings were tried so far.
+        A setting fits best if its counts are nearest to the engine's counts. Before the counts,
+        yield the number of settings tried so far.
         """
         some, far = walked[:_SCREENED], dict[int, float]()
         for index, reading in enumerate(found[1:], 1):

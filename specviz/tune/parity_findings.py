@@ -217,8 +217,8 @@ def _setting(
     ]
     sentence = (
         f"The engine's acceptance fits the setting {best.words} better than the setting in the "
-        f"head's files: the engine's counts are nearer to the counts with {best.words}, by "
-        f"{_range(low, high)} of the distance between the two settings' counts."
+        f"head's files. The engine's counts are nearer to the counts with {best.words} than to "
+        f"those with the files' setting, by {_range(low, high)} of the distance between the two."
     )
     if alike:
         sentence += f" Other settings that cannot be ruled out: {'; '.join(alike)}."

@@ -33,8 +33,8 @@ class Question(Value):
     ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
-    writes for each prompt at the ranked temperature. At temperature 0 they would be equal, so
-    there is only one.
+    writes for each prompt at the ranked temperature. At temperature 0 these texts would be equal,
+    so the target writes only one.
     ``text_budget``: seconds for more continuations of a single prompt while its interval is wide.
     """
 
@@ -120,7 +120,7 @@ class Question(Value):
 def enough_continuations(items: Sequence[SuiteItem]) -> int:
     """Return how many texts to write for each prompt.
 
-    The interval of a speedup is over texts, so a single prompt gets several.
+    The interval of a speedup needs several texts, so a single prompt gets several.
     """
     return _ENOUGH_TEXTS if len(items) == 1 else 1
 

@@ -207,7 +207,7 @@ def _cell(
 
 
 def _speedup(texts: Sequence[ExpectedRounds], costs: StepCosts) -> tuple[float, float | None]:
-    """Return the speedup, and the half-width of its 95 % interval over texts, as a logarithm."""
+    """Return the speedup, and the half-width of the 95 % interval of its logarithm over texts."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)

@@ -214,7 +214,7 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
-        """Return the tokens of the texts of a finished candidate with the same target.
+        """Return the texts, as tokens, of a finished candidate that has the target of ``lane``.
 
         The result is () if there is no such candidate. ``first``: the index of the first text to
         return.

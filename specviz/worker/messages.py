@@ -53,7 +53,7 @@ class RunRequest(PairRequest):
 
 
 class PrepareRequest(PairRequest):
-    """Load a pair; while idle, measure step costs and acceptance for the pair's first run.
+    """Load a pair, then measure its step costs and acceptance while the worker is idle.
 
     ``fresh``: measure step costs again even if some are stored.
     """
@@ -163,7 +163,7 @@ class RunRound(RunEvent):
 
 
 class RunTimed(RunEvent):
-    """The baseline measured so far, sent repeatedly after the last round until ``over``."""
+    """The baseline measured so far, sent repeatedly after the last round until ``over`` is true."""
 
     baseline: Baseline
     text: str

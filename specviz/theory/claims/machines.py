@@ -102,13 +102,13 @@ def _one_pass() -> Claim:
             Figure(label="v, batch 256", value=costs[5]),
             Figure(label="flips at batch", value=flip_at, form=".0f"),
         ),
-        chart=_batch_chart("v over batch size, where the verdict changes", flip_at),
+        chart=_batch_chart("v at each batch size, where the verdict changes", flip_at),
         run="verification",
     )
 
 
 def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
-    """Return a link to the chart over batch size.
+    """Return a link to the chart whose horizontal axis is the batch size.
 
     ``parameters`` are the numbers of parameters of ``target`` and ``draft``.
     """

@@ -74,9 +74,10 @@ def _exact_output() -> Claim:
         verdict=verdict_for([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
         finding=f"If the token after a rejection is drawn from the residual, the output "
         f"distribution differs from the target’s by {bias:.0e} on the five-token example, a "
-        f"rounding error. The name is imprecise: textbook rejection sampling would accept with "
-        f"probability {textbook:.2f} there, this rule with {overlap:.2f}. This calculation ignores "
-        "that a batched pass in half precision rounds differently from a pass over one token.",
+        f"rounding error. The name is imprecise: on this example, textbook rejection sampling "
+        f"would accept with probability {textbook:.2f}, this rule with {overlap:.2f}. This "
+        "calculation ignores that a batched pass in half precision rounds differently from a pass "
+        "over one token.",
         flip=f"If the rule over-accepts by ε (formula below), the error is 0.10 at "
         f"ε = {flip_at:.3f}.",
         figures=(
@@ -214,7 +215,7 @@ def _fewest_rejections() -> Claim:
 def chart_of_blocks(gamma: int) -> Chart:
     return Chart(
         page="bias",
-        label="Token and block verification over γ",
+        label="Token and block verification at each γ",
         settings=(
             ("bias_example", SWAPPED.name),
             ("bias_section", "Whole blocks"),
@@ -307,7 +308,7 @@ def _batch_scaling() -> Claim:
             Figure(label="4 drafts", value=four, form=".3f"),
             Figure(label="infinitely many", value=limit, form=".3f"),
         ),
-        chart=_drafts_chart("Rejections over the number of drafts", half),
+        chart=_drafts_chart("Rejections for each number of drafts", half),
         run="drafts",
         latex=r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
         symbols=(

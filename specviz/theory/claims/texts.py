@@ -201,7 +201,7 @@ def _one_probability() -> Claim:
         ),
         chart=Chart(
             page="misleading",
-            label="Tokens per round over the correlation",
+            label="Tokens per round at each correlation",
             settings=(
                 ("misleading_tab", "Clusters"),
                 ("misleading_stickiness", flip_at),

@@ -233,7 +233,7 @@ def _store(cache: torch.Tensor, positions: torch.Tensor, new: torch.Tensor) -> N
 
 
 def _close(going: list[_Open], cache: _Cache) -> None:
-    """Remove finished texts. The last text moves to the cache slot of each removed text."""
+    """Remove finished texts. After each removal, the last text moves to the free cache slot."""
     for place in reversed(range(len(going))):
         if not going[place].over:
             continue

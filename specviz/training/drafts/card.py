@@ -160,7 +160,7 @@ def _source(plan: TextPlan, *, chats: bool) -> str:
 
 
 def recipe(plan: TrainingPlan, target: str) -> str:
-    """Return the command that trains the draft again, without options at their default."""
+    """Return the command that trains the draft again; options at their default are left out."""
     named = {"texts": "count"}
     named |= {each: each for each in ("longest", "turns", "together", "task_share")}
     chosen = {option: (plan.texts, name) for option, name in named.items()}

@@ -104,9 +104,9 @@ def export(
     Args:
         folder: The folder of a training, or of the draft in it.
         how: One of ``HOWS``.
-        out: A new or an empty folder, or one of an earlier export.
-        target: The target's folder, Hub id or GGUF file for the command; by default the name that
-            the draft states. The vocabulary for a head's GGUF file is copied from this target.
+        out: A folder that is new, empty, or from an earlier export.
+        target: The target's folder, Hub id or GGUF file, which the command names; by default, the
+            name that the draft states. A head's GGUF file gets a copy of this target's vocabulary.
         gamma: Candidates per round; by default the number that the draft was trained for.
 
     Raises:

@@ -89,7 +89,7 @@ def kept_training(folder: Path) -> KeptTraining | None:
 
 
 def plan_stated(path: Path) -> dict[str, Any]:
-    """Return the values in a plan file; ``task_share`` is 0 in plans of versions without tasks."""
+    """Return the values in a plan file; ``task_share`` is 0 if the file does not state it."""
     stated: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(texts := stated.get("texts"), dict):
         texts.setdefault("task_share", 0.0)

@@ -38,7 +38,7 @@ def learned(
 
     Args:
         draft_logs: for each position, the draft's log probabilities `[text, row, vocabulary]`.
-        target_probs: for each position, the target's probabilities of the same tokens.
+        target_probs: for each position, the target's probabilities of the tokens in ``draft_logs``.
         likeliest: for each position, the draft's index of the target's likeliest token; -1 if the
             draft cannot propose this token.
         counted: for each position, whether a row counts in the loss `[text, row]`.

@@ -37,7 +37,7 @@ _SPARE_BYTES = 1 << 30  # left free on the disk, for checkpoints and for others
 
 
 class Window(Value, eq=False):
-    """A batch of parts of texts, padded at their ends.
+    """A batch. Each row is a part of a text; shorter parts are padded at their ends.
 
     ``written[text, i]``: whether the target wrote the token *after* token i as an answer.
     """
@@ -91,7 +91,10 @@ class Windows(ABC):
         self._shares = sizes / sizes.sum()
 
     def draw(self, count: int, seed: Sequence[int]) -> Window:
-        """Return parts of random texts, weighted by how many of their tokens the target wrote."""
+        """Return a part of each of ``count`` random texts.
+
+        The probability of a text is proportional to the number of its tokens that the target wrote.
+        """
         random = np.random.default_rng(list(seed))
         chosen = random.choice(len(self._texts), count, p=self._shares)
         return self._window([(self._texts[i], self._begin(self._texts[i], random)) for i in chosen])

@@ -72,7 +72,7 @@ class TargetWeights(Value, eq=False):
 
 
 def matrix_of(product: Product) -> torch.Tensor:
-    """Return a product's matrix in float32; quantised ones are dequantised."""
+    """Return a product's matrix in float32; a quantised matrix is dequantised."""
     if isinstance(product, PackedProduct):
         return torch.cat([each.dequantised() for each in product.matrices])
     return product.weight.detach().float()

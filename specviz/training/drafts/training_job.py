@@ -93,7 +93,7 @@ class DraftWork(Value):
 
 
 def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
-    """Return the costs of a round; without step costs, a verification costs a target step."""
+    """Return the costs of a round. Without step costs, a verification counts as one target step."""
     if costs is None:
         return RoundCosts(c=c, verify=(1.0,) * MOST_CANDIDATES, measured=False)
     step = costs.target_step(_CONTEXT)

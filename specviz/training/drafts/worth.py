@@ -97,8 +97,8 @@ def _chances(accepted: Sequence[float], gamma: int) -> list[float]:
 def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bool) -> float | None:
     """Return the expected gain in speedup from training on ``MORE`` times as many tokens.
 
-    Extrapolates each position's acceptance over the logarithm of the tokens, along a line through
-    the later half of the curve. None if the curve is too short for that.
+    For each position, the later half of the curve (acceptance against the logarithm of the tokens)
+    is fitted by a line, and the line is extended. None if the curve is too short for a fit.
     """
     points = [each for each in curve if each.tokens > 0]
     if len(points) < _FEWEST_POINTS or points[-1].tokens < _LEAST_GROWTH * points[0].tokens:

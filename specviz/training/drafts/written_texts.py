@@ -75,7 +75,7 @@ class WrittenTexts:
         return sum(each.ended for each in self.texts) / max(1, len(self.texts))
 
     def repetition(self, length: int = 4) -> float:
-        """Return the share of ``length``-token sequences that occurred earlier in their text."""
+        """Return the share of ``length``-token sequences that occurred earlier in the same text."""
         found = [_repeated_runs(each.ids[each.written].tolist(), length) for each in self.texts]
         return sum(each[0] for each in found) / max(1, sum(each[1] for each in found))
 
@@ -128,7 +128,10 @@ class _Writer:
         self._kept: _KeptParts
 
     def write_batch(self, first: int, last: int, kept: _KeptParts) -> Iterator[Text | int]:
-        """Write a batch; yield the number of tokens written in this session, finally the texts."""
+        """Write a batch.
+
+        Yields the number of tokens written so far in this session; at the end, yields the texts.
+        """
         self._kept = kept
         growing = [_Growing(number, self._plan) for number in range(first, last)]
         if self._turns is not None:
@@ -269,7 +272,7 @@ class _Growing:
         return Text(ids, torch.tensor(self.written), self.ended)
 
     def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
-        """Add tokens. If ``end`` and the text already ends with ``ids[0]``, skip this token."""
+        """Add tokens; leave out ``ids[0]`` if ``end`` is set and the text already ends with it."""
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
         self.written += [written] * len(ids)

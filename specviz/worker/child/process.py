@@ -147,8 +147,8 @@ class Process:
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
         """Time the target alone, then measure missing step costs, until a stop signal.
 
-        Slices timed before the signal are kept. A run that is stopped before its first slice counts
-        as stopped.
+        Slices timed before the signal are kept. If the signal comes before the first slice, the run
+        is reported as stopped, otherwise as done.
         """
         try:
             with self._until_stopped(request):

@@ -142,7 +142,8 @@ class Run:
     def take_timing(self, timing: RunTimed) -> None:
         """Store the baseline measured so far.
 
-        The worker sends the baseline after all rounds, again after each slice until ``over``.
+        The worker sends the baseline after the last round and again after each slice, until
+        ``over`` is true.
         """
         assert self._record is not None
         self._record = replace(
