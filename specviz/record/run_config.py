@@ -193,7 +193,7 @@ def _check_combination(config: RunConfig) -> None:
         _refuse(
             "Several drafts and trees need drafter=model, eagle, mtp or medusa, and "
             "draft_until=count.",
-            "Use one of these drafters and leave out draft_until, or draft one chain.",
+            "Use a draft model or one of these heads and no draft_until, or draft one chain.",
         )
     if until.stopping.name != "count" and not (method.has_steps or method.own):
         _refuse(
