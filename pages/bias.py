@@ -93,8 +93,8 @@ def show_output(settings: Settings, example: Example) -> None:
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
         note = (
-            "Over all tokens, “rejected” and “accepted in excess” sum to the distance (TV) between "
-            "draft and target."
+            "The areas “rejected” and “accepted in excess” of all tokens together equal the "
+            "distance (TV) between draft and target."
         )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
@@ -152,8 +152,9 @@ def show_runs() -> None:
 
 show_heading(
     "Bias or speed",
-    "A rule that rejects fewer tokens than the lossless rule changes the distribution of the "
-    "output. This page computes the rejections and this bias exactly.",
+    "A rule that rejects fewer tokens than the lossless rule biases the output: the output no "
+    "longer follows the target's distribution. This page computes the rejections and the bias "
+    "exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}

@@ -63,8 +63,8 @@ _HEADERS = {
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach the address.
 
-    The only host name with the result True is localhost, because any other name may resolve to an
-    address that others can reach.
+    For every host name except localhost, the result is False: the name may resolve to an address
+    that others can reach.
     """
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
@@ -73,8 +73,8 @@ def is_loopback(host: str) -> bool:
 def reachable_by_others() -> bool:
     """Return whether people other than the owner may reach the dashboard.
 
-    If ``SPECVIZ_TOKEN`` is set, the result is True even on a loopback address: the owner then uses
-    a reverse proxy that forwards requests of other people.
+    If ``SPECVIZ_TOKEN`` is set, the result is True even on a loopback address, because a reverse
+    proxy may forward requests from other people.
     """
     access = the_access()
     return access.chosen or access.reached or not is_loopback(_configured_address())
@@ -144,7 +144,7 @@ class Access:
         return f"{issued}.{self._signature(issued)}"
 
     def is_cookie(self, value: str) -> bool:
-        """Return whether this token signed the cookie and the cookie has not expired."""
+        """Return whether the access token signed the cookie and the cookie has not expired."""
         issued, _, signature = value.partition(".")
         signed = self._signature(issued).encode()
         if not hmac.compare_digest(signature.encode(errors="replace"), signed):
@@ -199,7 +199,7 @@ def announce_link() -> None:
 
 
 def _own_link() -> str:
-    """Return the address of the dashboard from the options that Streamlit was started with."""
+    """Return the dashboard's address according to Streamlit's startup options."""
     host = _configured_address()
     if config.is_manually_set("browser.serverAddress"):
         host = str(config.get_option("browser.serverAddress"))
@@ -258,18 +258,19 @@ class TokenGate:
     def _guards(self, scope: Scope) -> bool:
         """Return whether this connection needs a cookie, and update ``Access.reached``.
 
-        Streamlit's options may name another address than the server uses, because an ASGI server
-        other than Streamlit's own ignores the options. So this method also checks the local
-        address of the connection.
+        An ASGI server other than Streamlit's own ignores Streamlit's options, so it may use another
+        address than these options name. This method therefore also checks the connection's local
+        address.
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside
         return outside or self._access.chosen or not is_loopback(_configured_address())
 
     def _exchange(self, scope: Scope, sent: str, known: bool) -> Response:
-        """Return a redirect that sets a cookie if the token is right, else a refusal.
+        """Return a redirect that sets a cookie if the token is right.
 
-        Wrong tokens delay the client. A browser with a valid cookie is never refused.
+        If the token is wrong, delay the client's next attempt, and return a refusal. For a browser
+        with a valid cookie (``known``), return a redirect instead of the refusal.
         """
         penalties, client = self._access.penalties, _client_of(scope)
         wait = penalties.remaining(client)

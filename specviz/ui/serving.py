@@ -72,7 +72,7 @@ MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(Stale
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
-    """Return the start message of a response and its whole body."""
+    """Return a response's start message and the response's whole body."""
     messages: list[Message] = []
 
     async def collect(message: Message) -> None:
@@ -122,7 +122,7 @@ def _documents(source: str, page: Page, with_stage: bool) -> tuple[bytes, bytes]
 
 
 def _preloads(source: str, page: Page) -> Iterator[str]:
-    """Yield preload links for the Streamlit scripts that the page needs, and their imports.
+    """Yield preload links for the page's Streamlit scripts and for the scripts they import.
 
     Without preload links, the browser requests these scripts late: after the page's first element
     has arrived, and after the scripts of other elements.

@@ -77,7 +77,7 @@ def test_the_player_shows_a_lane_in_its_colour() -> None:
 
 def test_tokens_per_round_are_shares_of_whole_rounds_with_tau() -> None:
     made: Any = charts.tokens_per_round([ONE, TWO])
-    bars = named(made, "γ 3: τ over all rounds 2.67")
+    bars = named(made, "γ 3: τ of all rounds 2.67")
     assert list(bars.y) == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3])
     assert made.layout.shapes[0].x0 == pytest.approx(8 / 3)
     cut = lane_of(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))

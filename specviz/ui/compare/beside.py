@@ -1,4 +1,4 @@
-"""The tab Side by side of Compare: table, race and replay of kept runs, also of other engines.
+"""The tab Side by side of Compare: kept runs of specviz and other engines, as table and race.
 
 The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four runs. Nothing
 is measured here.
@@ -37,7 +37,7 @@ FEWEST = 2
 
 
 class RunsBeside:
-    """The runs to show; each has rounds. Their table and their race are built on first use."""
+    """The runs to show, all with rounds. The table and the race are built on first use."""
 
     def __init__(self, rows: Sequence[RunRow], traces: Sequence[AnyTrace]) -> None:
         self.rows, self.traces = tuple(rows), tuple(traces)

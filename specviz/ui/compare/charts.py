@@ -1,7 +1,7 @@
 """Charts that compare lanes: acceptance, tokens, times, speedup, kinds of text.
 
-All values are measured except the curves over γ, which are computed from a lane's step costs
-and acceptance. A lane has the same colour and symbol in every chart.
+The values are measured, except the expected speedup at each γ, which is computed from a lane's step
+costs and acceptance. A lane has the same colour and symbol in every chart.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
 def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Draw the distribution of tokens per whole round, with a dashed line at the mean.
 
-    The mean is τ over all rounds of a lane; the table shows the median of the runs' τ.
+    The line is at a lane's τ, the mean of all its rounds. The table shows another value: the median
+    of the runs' τ.
     """
     made = figure(x_title="tokens per round", y_title="share of the rounds")
     for index, lane in enumerate(lanes):
@@ -94,7 +95,7 @@ def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
         made.add_bar(
             x=numbers,
             y=[counts.count(number) / len(counts) for number in numbers],
-            name=f"{lane.label}: τ over all rounds {TOKENS.bare(statistics.fmean(counts))}",
+            name=f"{lane.label}: τ of all rounds {TOKENS.bare(statistics.fmean(counts))}",
             marker={"color": _colour(index), "pattern": {"shape": _PATTERNS[index]}},
             hovertemplate=f"%{{x}} tokens: {PERCENT.hover()}<extra>{lane.label}</extra>",
         )
@@ -140,10 +141,10 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw each lane's measured speedup as a point, and its expected speedup over γ as a curve.
+    """Draw each lane's measured speedup as a point, and the expected speedup at each γ as a curve.
 
-    The curve is computed from the lane's step costs. Every candidate is assumed to be accepted with
-    the lane's mean expected acceptance.
+    The curve is computed from the lane's step costs. It assumes that every candidate has the same
+    acceptance probability: the lane's mean expected acceptance.
     A lane without a fixed number of candidates, such as prompt lookup, has no curve.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)

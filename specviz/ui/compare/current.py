@@ -92,7 +92,9 @@ def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
 
 def _queue_note() -> str:
     return (
-        "Other runs are in progress; this comparison would wait. " if the_job_queue().going else ""
+        "Other runs are in progress, so this comparison would start after them. "
+        if the_job_queue().going
+        else ""
     )
 
 

@@ -58,8 +58,9 @@ _NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 class Card:
     """The card of one lane. The card's number is part of its widgets' keys and is never reused.
 
-    ``first`` is the lane as it was when the page was last opened. The widgets take their initial
-    values from it: the browser draws the widgets of a closed popover later, with these values.
+    ``first`` is the lane as it was when the page was last opened. It supplies the widgets' initial
+    values, which must not change while the page is open: the browser draws the widgets of a popover
+    only when the user opens the popover.
     """
 
     number: int
@@ -314,7 +315,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _pair_words(options: Sequence[PairSpec], pair: PairSpec) -> str:
-    """Return a short description of a pair; with full paths if another pair has the same one."""
+    """Return a pair's short description, or its full paths if two pairs would look the same."""
     words = spec_words(pair)
     return words if [spec_words(each) for each in options].count(words) == 1 else pair.label
 

@@ -206,8 +206,8 @@ def _show_charts(found: Findings, name: str) -> None:
         "tokens.",
         "places": "Points show accepted / tested candidates at each position, over all runs of a "
         "lane.",
-        "tokens": "Bars show the distribution of tokens per round. The dashed line is τ over "
-        "all rounds of a lane; the table has the median of the runs' τ.",
+        "tokens": "Bars show the distribution of tokens per round. The dashed line is a lane's τ, "
+        "the mean of all its rounds. The table shows the median of the runs' τ instead.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):

@@ -189,7 +189,7 @@ def take_settings(plan: Plan) -> None:
 def _source_of(plan: Plan) -> str:
     """Return where the plan's prompts come from: a shipped suite, typed prompts, or a file.
 
-    A plan may have all kinds of the shipped suite or only some.
+    A shipped suite is also found if the plan has only some of the suite's kinds.
     """
     for name, made in SHIPPED_SUITES.items():
         kinds = _kinds(plan.items)

@@ -72,7 +72,7 @@ def _divergence(truth: float, guess: float) -> float:
 
 @dataclass(slots=True)
 class Game:
-    """A guessing game about the rounds of one run, which ``seed`` determines.
+    """A guessing game about the rounds of one run. ``seed`` is the seed of this run.
 
     ``feedback`` is the text about the last answer; ``go_on`` clears it.
     """

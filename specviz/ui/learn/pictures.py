@@ -143,7 +143,7 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _timing_word(run: ShownRun) -> str:
-    """Return the caption's key, by the timing of the target alone: done, going on, or missing."""
+    """Return the key of the caption that fits the state of the target's timing."""
     if run.growing:
         return "measuring"
     return "timed" if target_alone_ms(run) else "untimed"
@@ -270,10 +270,10 @@ def _phases(cost: RoundCost) -> list[Part]:
 
 
 def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
-    """Return a run with step costs, and the roofline with the times of its passes.
+    """Return a run with step costs, and the roofline of this run.
 
-    The returned run is ``run`` if it has step costs and the speedup formulas apply to it, else the
-    recorded run.
+    The returned run is ``run`` if it has step costs and the speedup formulas apply to it. Otherwise
+    it is the recorded run.
     """
     config, roofline = run.trace.config, run.figures.roofline
     known = config.formulas_hold and run.figures.c and run.figures.v and run.figures.alpha
@@ -307,7 +307,7 @@ def _steps(tokens: float) -> list[Part]:
 def _legend(*kinds: str, **named: str) -> list[LegendEntry]:
     """Return the legend entries.
 
-    The page's texts name the ``kinds``; ``named`` maps further kinds to their names.
+    The names of ``kinds`` are in the page's texts. ``named`` has the names of further kinds.
     """
     words = text_of("page")
     entries = [LegendEntry(kind, words[f"legend_{kind}"]) for kind in kinds]

@@ -86,9 +86,9 @@ def _sentences(
 def _draw_tokens(
     position: Position, draft: Sequence[float], target: Sequence[float], going: bool
 ) -> None:
-    """Draw the chart of drawn tokens, after a further batch of tokens if ``going``.
+    """Chart how often each token was drawn. If ``going``, first draw a further batch of tokens.
 
-    If a bar has changed, the counts start again at 0.
+    If the user has changed a bar, the counts restart at 0.
     """
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     if found is None or not np.array_equal(found.probs, (draft, target)):

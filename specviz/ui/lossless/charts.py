@@ -47,7 +47,7 @@ def positions_chart(found: Sequence[PositionCurve]) -> go.Figure:
 
 
 def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:
-    """Draw the e-values in powers of ten over the number of runs, with the alarm threshold."""
+    """Draw the e-value after each number of runs, in powers of ten, and the alarm threshold."""
     made = figure(x_title="short runs", y_title="evidence, powers of ten", height=340)
     for index, each in enumerate(found):
         made.add_scatter(

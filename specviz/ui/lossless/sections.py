@@ -101,7 +101,7 @@ def _badge(report: AuditReport) -> str:
 
 
 def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
-    """Draw a curve for each audit: the evidence over the number of runs."""
+    """Draw a curve for each audit: the evidence after each number of runs."""
     found = [
         Evidence(
             label=each.broken or TRUE_RULE,
@@ -117,7 +117,7 @@ def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
             "The curves show how strong the evidence is that the output does not follow the "
             f"target's distribution. If the output is correct, at most {100 * LEVEL:g} % of audits "
             "reach the alarm line, however many runs they make.",
-            "measured", key=key, alt="Evidence over the number of short runs",
+            "measured", key=key, alt="Evidence after each number of short runs",
         )  # fmt: skip
 
 
@@ -137,10 +137,10 @@ def show_test() -> None:
             "every token follows the target's distribution, the capital does not grow on average. "
             "The audit has many bettors. Each bettor bets on a set of tokens, for example tokens "
             "that are likelier to the target than to the draft, or the target's likeliest tokens. "
-            "Some bettors bet only on tokens after an acceptance, on tokens after a rejection, or "
-            "on bonus tokens. The p-value is computed from the mean capital of all bettors. If the "
-            "output is correct, this mean reaches 100 in at most one audit in a hundred (Ville "
-            "1939), whenever the audit stops.",
+            "Some bettors bet on only one kind of token: tokens after an acceptance, tokens after "
+            "a rejection, or bonus tokens. The p-value is computed from the mean capital of all "
+            "bettors. If the output is correct, this mean reaches 100 in at most one audit in a "
+            "hundred (Ville 1939), whenever the audit stops.",
         )
 
 
@@ -155,7 +155,7 @@ def show_zoo(
     st.markdown("#### The bug zoo")
     st.caption(
         "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "
-        "what it costs: the correct distribution, speed or both."
+        "what the bug damages: the output's distribution, the speed, or both."
         + ("" if drafted else " The bugs need a draft model as the drafter.")
     )
     last = _last_of_each(audits)

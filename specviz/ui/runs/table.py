@@ -317,7 +317,7 @@ def _cells(row: RunRow) -> dict[str, object]:
 
 
 def _accepted(summary: RunSummary) -> list[int] | None:
-    """Return the accepted candidates of the first rounds; None for an unreadable value."""
+    """Return how many candidates each of the first rounds accepted; None if unreadable."""
     counts = (summary.accepted or "").split(",")
     return [int(each) for each in counts] if all(map(str.isdecimal, counts)) else None
 

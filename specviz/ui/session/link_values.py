@@ -36,8 +36,8 @@ def drop_invalid_numbers() -> None:
 def _remove(name: str) -> None:
     """Remove a parameter from the link, even if a widget is bound to the parameter.
 
-    ``st.query_params`` refuses to remove such a parameter. The link has one if the user goes back,
-    in the browser, to a link with an invalid number.
+    ``st.query_params`` refuses to remove a parameter with a widget. This case occurs if the user
+    presses the browser's Back button and returns to a link with an invalid number.
     """
     context = get_script_run_ctx()
     assert context is not None
@@ -50,7 +50,7 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return the number in the text. Return 0 for other text, which controls ignore."""
+    """Return the number in the text; 0 for any other text, because controls ignore such text."""
     try:
         return float(text)
     except ValueError:

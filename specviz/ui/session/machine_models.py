@@ -39,7 +39,8 @@ _ALPHAS_SECONDS = 60  # the α of earlier runs are read again after this time
 def itemsize_of(dtype: str, device: str) -> int | None:
     """Return the number of bytes that a weight needs in memory; None if it is not known.
 
-    With the dtype "auto", a CPU may keep weights as in the file, and the device may be unknown.
+    With the dtype "auto", the result is None for an unknown device. It is also None for a CPU,
+    which may keep the weights in the file's dtype.
     """
     if dtype in ITEMSIZES or device == "cpu":
         return ITEMSIZES.get(dtype)
@@ -117,7 +118,7 @@ class MachineModels:
         The ranking uses the tokenizer comparisons and the measured α that are available so far.
 
         Args:
-            options: A spec with the dtype and the types of weights of the pairs.
+            options: A spec with the dtype and the weight types with which a pair would be loaded.
         """
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available
@@ -178,9 +179,8 @@ def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
 def found_place(name: str) -> str:
     """Return the path or id of the draft with this name on this machine; else return the name.
 
-    The function first looks among the models that the latest search found. If the name is not
-    there, it starts another search, but only once per session unless the number of found models
-    changes.
+    If no model of the latest search has this name, the function searches again. The session reuses
+    the result until the number of found models changes.
 
     Raises:
         ConfigError: Several models have this name.

@@ -38,7 +38,7 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
 
 
 def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
-    """Return whether the model of a run has this shape at its real size."""
+    """Return whether a run's model, without its simulated size, has this shape."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
 

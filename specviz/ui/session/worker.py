@@ -35,7 +35,8 @@ class Tab:
 class PageWorker(Worker):
     """A worker that refuses pairs this dashboard must not open; see ``model_places``.
 
-    A refused request fails as if the worker process had refused it, but never reaches it.
+    A refused request never reaches the worker process. It fails as if the worker process had
+    refused it.
     """
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
@@ -103,7 +104,7 @@ def calibrating_worker() -> Worker | None:
 
 
 def _release(tab: Tab) -> None:
-    """Release a closed tab with the tab's worker: ``the_worker()`` could start a new worker."""
+    """Release a closed tab. Use the tab's worker: ``the_worker()`` could start a new one."""
     tab.tabs.leave(tab.id)
     tab.worker.release(tab.id)
 

@@ -36,12 +36,12 @@ def loss_chart(points: Sequence[LossPoint]) -> go.Figure:
 
 
 def acceptance_chart(checks: Sequence[Trained], break_even: float | None) -> go.Figure:
-    """Draw the acceptance at each position over the steps, at temperature 1.
+    """Draw the acceptance at temperature 1 after each evaluation, with a line per position.
 
     Args:
         checks: The evaluations on held-out texts.
-        break_even: The acceptance above which the best γ gives a speedup. It assumes the same
-            acceptance at all positions.
+        break_even: The acceptance above which the best γ gives a speedup, if all positions have the
+            same acceptance.
     """
     made = figure(x_title="step", y_title="acceptance probability", height=_HEIGHT)
     for place in range(max((len(each.accepted) for each in checks), default=0)):
@@ -59,7 +59,7 @@ def acceptance_chart(checks: Sequence[Trained], break_even: float | None) -> go.
 
 
 def worth_chart(points: Sequence[WorthPoint]) -> go.Figure:
-    """Draw the expected speedup at the best γ over the steps; a line at 1 is the target alone."""
+    """Draw the expected speedup at the best γ after each evaluation; 1 is the target alone."""
     made = figure(x_title="step", y_title=f"expected speedup, {TIMES_THE_TARGET}", height=_HEIGHT)
     made.add_scatter(
         x=[each.step for each in points], y=[each.speedup for each in points],
@@ -74,10 +74,10 @@ def worth_chart(points: Sequence[WorthPoint]) -> go.Figure:
 
 
 def gains_chart(found: Sequence[tuple[str, Worth]]) -> go.Figure:
-    """Draw the expected speedup over γ, one line for each temperature.
+    """Draw the expected speedup at each γ, with a line per temperature.
 
-    A point is drawn as an open circle if γ is larger than the number of trained positions. It
-    assumes that further positions have the acceptance of the last trained position.
+    An open circle marks a γ above the number of trained positions. The further positions are
+    assumed to have the acceptance of the last trained position.
     """
     made = figure(
         x_title="candidates per round, γ", y_title=f"expected speedup, {TIMES_THE_TARGET}",

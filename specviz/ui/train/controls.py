@@ -128,7 +128,10 @@ def _forget_folder() -> None:
 
 
 def _settings_of(kept: KeptTraining, folder: str) -> Settings:
-    """Draw the only control of a training that was started before (steps); return the settings."""
+    """Draw the control for the number of steps, and return the settings.
+
+    The other settings of an earlier training cannot be changed.
+    """
     plan = kept.plan
     st.caption(
         f"This folder contains a training: {KIND_NAMES[plan.kind]}, {plan.texts.count:,} texts, at "
@@ -143,7 +146,10 @@ def _settings_of(kept: KeptTraining, folder: str) -> Settings:
 
 
 def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
-    """Draw the source of the prompts. Return the source, its prompts, and an error in its file."""
+    """Draw the choice of source; return the source, its prompts, and an error or None.
+
+    An error means that the file of prompts is missing or invalid.
+    """
     source = st.selectbox(
         "Texts", SOURCES, key="train_source", bind=_LINKED,
         help="The target writes the texts from which the draft learns. With “The target's own”, "

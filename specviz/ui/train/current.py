@@ -28,9 +28,9 @@ _GIVES_WAY = "train_gives_way"
 
 
 def target_of(spec: PairSpec) -> PairSpec:
-    """Return the target of a pair, without simulated sizes.
+    """Return the pair without its draft and without simulated sizes.
 
-    For an embedded pair, and for a target with its own MTP head, the draft is returned, too.
+    An embedded pair keeps its draft, and so does a target with its own MTP head.
 
     Raises:
         ConfigError: The target is on a server.

@@ -161,7 +161,7 @@ def _show_curves(job: TrainingJob) -> None:
         show_chart(
             loss_chart(curves.losses),
             "The loss at each step. In a long training, each point is a mean over several steps.",
-            "measured", key="train_loss", alt="Loss over the steps of the training",
+            "measured", key="train_loss", alt="Loss at each step of the training",
         )  # fmt: skip
     if not curves.checks:
         right.caption("The acceptance on held-out texts is computed every 100 steps.")
@@ -172,7 +172,7 @@ def _show_curves(job: TrainingJob) -> None:
         show_chart(
             acceptance_chart(curves.checks, even),
             "Acceptance on held-out texts, at temperature 1. Above break-even, there is a speedup.",
-            "measured", key="train_acceptance", alt="Acceptance by position over the steps",
+            "measured", key="train_acceptance", alt="Acceptance by position, at each evaluation",
         )  # fmt: skip
     if found is not None:
         _show_worth(job, found)
@@ -210,15 +210,15 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
             worth_chart(worth_points(job)),
             "The expected speedup at each evaluation, with the best γ for that evaluation. Above "
             "the line, speculation is faster than the target alone.",
-            "predicted", key="train_worth_chart", alt="Expected speedup over the steps",
+            "predicted", key="train_worth_chart", alt="Expected speedup at each evaluation",
         )  # fmt: skip
     with right:
         show_chart(
             gains_chart(gains_of(job)),
             "The expected speedup with the best draft so far. An open circle marks a γ above the "
-            "number of trained positions. It assumes that further positions have the acceptance "
+            "number of trained positions. The further positions are assumed to have the acceptance "
             "of the last trained position.",
-            "predicted", key="train_gains", alt="Expected speedup over γ",
+            "predicted", key="train_gains", alt="Expected speedup at each γ",
         )  # fmt: skip
 
 

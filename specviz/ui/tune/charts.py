@@ -168,7 +168,10 @@ class _Grid:
 
 
 def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoint]) -> go.Figure:
-    """Draw the expected speedup with its interval at one temperature, and the measured runs."""
+    """Draw the expected speedup at each γ, with its interval, and the measured runs.
+
+    The chart shows one temperature.
+    """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=330)
     cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
     gammas = [each.gamma for each in cells]
@@ -221,7 +224,7 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
 def candidates_chart(
     labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
 ) -> go.Figure:
-    """Draw each candidate's speedup over γ, at one temperature."""
+    """Draw each candidate's speedup at each γ, for one temperature."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=340)
     for index, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
         cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
@@ -296,7 +299,7 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
-    """Draw the observed over the expected speedup: a point per run, and the line y = x."""
+    """Draw the observed speedup against the expected one: a point per run, and the line y = x."""
     made = figure(x_title="expected along the run's tokens", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
     highest = max(values, default=1.0)

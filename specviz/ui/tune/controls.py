@@ -141,9 +141,9 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         text_budget = st.number_input(
             "Seconds for more texts", 0, MAX_TEXT_BUDGET, TEXT_BUDGET, 10,
             key="tune_text_budget", bind=_LINKED,
-            help="The target continues a single prompt several times. It stops when the interval "
-            "of the best setting is within ± 10 %, when the step costs cause most of this "
-            "interval, or when this time is over.",
+            help="The target continues a single prompt several times, until this time is over. It "
+            "stops earlier if the interval of the best setting is within ± 10 %, or if most of "
+            "this interval is due to the step costs.",
         )  # fmt: skip
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):

@@ -132,7 +132,7 @@ def follow(
 
 
 def phase_of(job: Job) -> Phase:
-    """Return the job's phase, "" after its end. The page reruns when the phase changes."""
+    """Return the job's phase, or "" if the job has ended. A new phase reruns the page."""
     if not job.going:
         return ""
     return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"

@@ -106,7 +106,7 @@ def _why_no_odds(trace: Trace) -> str:
 
 
 def _ends(trace: Trace) -> dict[int, str]:
-    """Return "recovered" or "bonus" by position of the extra token that ends a round."""
+    """Map the position of each round's extra token to its kind, "recovered" or "bonus"."""
     found, count = dict[int, str](), 0
     for entry in trace.rounds:
         count += len(entry.emitted)

@@ -120,7 +120,7 @@ def _show_charts(answer: Answer, candidate: Candidate, *, given: bool) -> None:
             f"{_map_title(candidate)} Blue is faster than the target alone, orange is slower. "
             "Click a cell to choose it, Shift-click to add more.",
             *marks, key=_MAP, on_select="rerun", selection_mode="points",
-            alt="Map of the expected speedup over γ and temperature",
+            alt="Map of the expected speedup at each γ and temperature",
         )  # fmt: skip
     with right:
         show_chart(
@@ -128,7 +128,7 @@ def _show_charts(answer: Answer, candidate: Candidate, *, given: bool) -> None:
             f"The chart is for temperature {answer.temperature:g}. The dotted line is the target "
             "alone.",
             *marks, key="tune_gammas",
-            alt="Expected speedup over γ at the chosen temperature",
+            alt="Expected speedup at each γ, for the chosen temperature",
         )  # fmt: skip
 
 

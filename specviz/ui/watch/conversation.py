@@ -80,7 +80,7 @@ def _before() -> tuple[Message, ...]:
 
 
 def _before_of_preset(text: str) -> tuple[Message, ...]:
-    """Return the messages before ``text`` if it is a shipped chat prompt, else none."""
+    """Return the messages before ``text`` in a shipped chat prompt; empty for other texts."""
     return next((each.before for each in read_chat_prompts() if each.text == text), ())
 
 

@@ -260,7 +260,7 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """Yield a sentence on the acceptance that other texts predict, if step costs are missing."""
+    """If step costs are missing, yield a sentence on the acceptance that other texts predict."""
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None
     if outlook is None or tau is None or trace.step_costs is not None:

@@ -137,7 +137,7 @@ def _choose_other_than_offered() -> None:
 
 
 def _show_slider(role: str, key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
-    """Draw the slider of a model with the widget key ``key``; return the chosen body."""
+    """Draw a model's slider, whose widget key is ``key``, and return the chosen body."""
     label = BODY_LABELS[role]
     if shape is None:
         st.caption(f"{label}: only for models with the Llama architecture.")

@@ -1,7 +1,7 @@
 """The controls that choose a pair from the models that a search found on this machine.
 
-The controls also list the models that cannot be used, with reasons. The link contains the short
-names of models that the command line accepts, too. Choosing models loads nothing.
+The controls also list the models that cannot be used, with reasons. The link contains the models'
+short names, which the command line also accepts. Choosing models loads nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MachinePair(Value):
 
     @property
     def shares_vocabulary(self) -> bool | None:
-        """Whether the draft may propose only shared tokens, because the tokenizers differ.
+        """Whether the tokenizers differ, so that the draft must propose only shared tokens.
 
         None if the tokenizers have not been compared.
         """
@@ -92,9 +92,9 @@ def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def keep_models(target: str | None, draft: str | None) -> None:
-    """Store the draft of a pair that is about to be loaded as the user's choice.
+    """Record the draft as the user's choice when its pair is about to be loaded.
 
-    Without a choice, a search that finds a better draft would change the pair.
+    If no draft were chosen, a later search that finds a better draft would change the pair.
     """
     models = the_machine_models()
     chosen = models.named(_choice(TARGET_MODEL))
@@ -215,8 +215,8 @@ def _joined(*parts: str) -> str:
 def _show_activity(models: MachineModels, pair: MachinePair | None) -> None:
     """Show what the background thread is doing; redraw the page when the thread has finished.
 
-    The page is also redrawn if the thread finished after the script first read the models: the
-    parts that are drawn already show the earlier models.
+    The thread may finish while the script draws the page. The parts drawn before then show outdated
+    models, so the page is redrawn in this case, too.
     """
     target = pair.target if pair is not None else None
 

@@ -152,7 +152,7 @@ def _embedded_captions() -> dict[str, str]:
 
 
 def _shares_vocabulary(source: str) -> bool:
-    """Return whether the draft may propose only shared tokens (the toggle Shared vocabulary)."""
+    """Return whether the draft must propose only shared tokens (toggle Shared vocabulary)."""
     known = _compared_tokenizers(source)
     return _value("shared_vocabulary").lower() == "true" if known is None else known
 
@@ -290,7 +290,7 @@ def _weights_words(kind: str) -> str:
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether the user, a link or a run with the default body chose bodies or "none"."""
+    """Return whether bodies, or "none", were chosen: by the user, a link, or the default body."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
@@ -367,7 +367,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value; before it is drawn, its value in the link or on the last page."""
+    """Return a control's value. For a control not drawn yet, use the link or the last page."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""

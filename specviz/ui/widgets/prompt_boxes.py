@@ -1,7 +1,7 @@
 """The prompt controls of a page: a preset and a text, kept in sync.
 
-Both controls have ``persist_state``: they keep their values when the user leaves the page, and
-Streamlit sends a value that the script set again until the browser has it. Without
+Both controls have ``persist_state``: they keep their values when the user leaves the page. If the
+script sets a value, Streamlit repeats it until the browser has received it. Without
 ``persist_state``, a script run that is interrupted early loses the value. The browser then reports
 an empty prompt, as if the user had typed it.
 """
@@ -103,7 +103,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """If the prompt is a default, use the default of this mode (chat or text)."""
+        """If the prompt is the other mode's default (chat or text), use this mode's default."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours

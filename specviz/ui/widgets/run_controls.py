@@ -138,7 +138,7 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
 
 
 def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
-    """Use the link's drafter if it fits the pair and none was chosen for this kind of pair."""
+    """Use the link's drafter if it fits the pair and this kind of pair has no drafter yet."""
     linked = st.query_params.get(DRAFTER_KEYS[MODEL])
     known = key in st.session_state or key in st.query_params
     if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):
