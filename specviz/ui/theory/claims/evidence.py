@@ -228,8 +228,9 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
         f"expects {check.expected:,.1f} ({_noise_text(check.z)}). The "
-        f"expected number is also the lower bound of theorem 2. A rule that accepts with "
-        f"{_LAZY_SHARE:g} times the lossless probability would reject {lazier.expected:,.1f}."
+        f"expected number is also the lower bound of theorem 2. For a rule that accepts with "
+        f"{_LAZY_SHARE:g} times the lossless probability, {lazier.expected:,.1f} rejections are "
+        "expected."
     )
 
 

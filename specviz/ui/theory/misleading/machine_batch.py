@@ -86,9 +86,9 @@ def measured_sentence(points: Sequence[BatchPoint]) -> str:
     first, last = points[0], points[-1]
     worst = max(abs(each.error) for each in points)
     texts = (
-        "Every text equals that of its single run."
+        "Every text is the same as in a single run of its prompt."
         if all(each.same_texts for each in points)
-        else "**Some texts differ from those of single runs.**"
+        else "**Some texts differ from the single runs of their prompts.**"
     )
     return (
         f"With {_sequences(first.batch)}, speculation is **{RATIO.bare(first.speedup)}** times as "
@@ -99,7 +99,10 @@ def measured_sentence(points: Sequence[BatchPoint]) -> str:
 
 
 def map_sentence(rows: Sequence[tuple[MapPoint, ...]], gamma: int) -> str:
-    """State the batch from which on speculation is slower, at the shortest and longest context."""
+    """State the smallest batch at which speculation is slower than the target alone.
+
+    The sentence states it for the shortest and for the longest context.
+    """
     parts = [
         f"at {row[0].context:,} tokens "
         + (f"from {batch} sequences on" if (batch := break_even_batch(row)) else "at no batch")
