@@ -184,7 +184,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the speedup by the method of the "Practical guide" with the correct speedups.
+    """Compare the speedup that the "Practical guide" computes with the correct speedups.
 
     Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition.
     """
