@@ -1,9 +1,9 @@
 """Runs of several prompts that share the passes of their models.
 
 Each run is an ordinary run with its own text, caches, random numbers and acceptance; only its
-passes are made together with those of the other runs. So a run emits the same text as if it ran
-alone. With compiled steps, the texts are always equal. With other steps, they may differ where two
-tokens are almost equally likely.
+passes are made together with those of the other runs. With compiled steps, a run always emits the
+same text as if it ran alone. With other steps, rounding may change the text where two tokens are
+almost equally likely.
 
 The runs keep step: all draft, then one target pass verifies the candidates of all. A run that
 accepted few candidates goes on from its own position; nothing waits for it and no cache moves.
@@ -40,7 +40,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
     Args:
         seeds: One seed per run; if empty, every run uses the configuration's seed.
-        padded: As in ``StepBatch``.
+        padded: Whether every pass has the same number of rows for every sequence.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
     @abstractmethod
     def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> Run:
-        """Return a run on ``pair``, whose weights are step batches."""
+        """Return a run on a pair that has step batches in place of weights."""
 
     @abstractmethod
     def _play(self, going: Sequence[Run]) -> Sequence[Item]:
@@ -156,7 +156,7 @@ class BatchedPlainRun(_Lockstep[PlainRun, int]):
     """An iterator over the tokens of several plain runs."""
 
     def _check(self, pair: Pair, config: RunConfig) -> None:
-        """Do nothing: every lean target decodes in batches."""
+        """Do nothing: a batch can run every configuration of plain decoding."""
 
     def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> PlainRun:
         return PlainRun(pair, prompt, config)
@@ -166,7 +166,7 @@ class BatchedPlainRun(_Lockstep[PlainRun, int]):
 
 
 def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]) -> list[Any]:
-    """Make the passes of several readings together; return the result of each.
+    """Make the passes of several readings together; return one result per reading.
 
     While a reading waits for a pass of an earlier batch in ``batches``, no later batch makes a
     pass. So if the draft's batch comes before the target's, one target pass serves all runs.

@@ -62,7 +62,7 @@ class TargetLane(Protocol):
 
     @property
     def length(self) -> int:
-        """Tokens held in the cache."""
+        """The number of tokens in the cache."""
         ...
 
     def read(self, token_ids: Sequence[int]) -> None:

@@ -117,7 +117,8 @@ def make_drafter(
     """Return the drafter that the configuration names, with its own cache.
 
     An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. If an
-    earlier text began like ``prompt_ids``, the draft's cache begins with a copy of that part.
+    earlier text and ``prompt_ids`` begin with the same tokens, the draft's cache begins with a copy
+    of the rows of these tokens.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

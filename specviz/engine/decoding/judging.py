@@ -35,9 +35,9 @@ class Verdicts(Value):
     """The verdicts of a round and the probabilities that the trace records, as host values.
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
-    that were tested and not accepted. ``judged_jointly``: all candidates were judged together,
-    so none is untested. Then the trace calls a candidate that is in neither list "cut" instead of
-    "discarded".
+    that were tested and rejected. ``judged_jointly``: the candidates were judged jointly, not one
+    by one. Then the trace calls candidates in neither list "cut" unless the text ended before them.
+    In all other cases, the trace calls such candidates "discarded".
     """
 
     token_ids: list[int]

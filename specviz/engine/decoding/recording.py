@@ -190,7 +190,8 @@ class Recorder:
 class _Statistics(Value):
     """Statistics with one row per candidate: the draft's rows, then the target's rows.
 
-    In ``top_ids`` and ``top_probs``, the residuals' rows follow. ``totals`` has only the residuals.
+    ``top_ids`` and ``top_probs`` end with the residuals' rows. ``totals`` has only the residuals'
+    rows.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]

@@ -98,7 +98,7 @@ class LikeliestGrowth(_DynamicGrowth):
         return _possible(tops)
 
     def verified(self, scores: Sequence[float]) -> list[int]:
-        """Return the nodes with the likeliest paths, which include the ancestors of each node."""
+        """Return the nodes with the likeliest paths; a node's ancestors are always among them."""
         return _likeliest(range(len(scores)), scores, self._candidates)
 
 

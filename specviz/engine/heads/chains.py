@@ -16,7 +16,7 @@ from specviz.engine.heads.eagle import EagleHead, EagleRun
 
 
 class EagleChains(EagleRun):
-    """Chains of ``depth`` candidates; one begins after each token index in ``starts``."""
+    """Chains of ``depth`` candidates; one chain begins after each token index in ``starts``."""
 
     def __init__(
         self,

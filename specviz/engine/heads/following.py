@@ -127,9 +127,9 @@ def rounds_along(
 ) -> list[tuple[int, int]]:
     """Return the counts of drafted and accepted candidates in each round of greedy drafting.
 
-    A candidate is accepted if it is the text's next token. In a sampled text, the next token is the
-    candidate with a probability equal to the candidate's target probability. Rejection sampling
-    accepts a greedy candidate with the same probability. So at any temperature, the counts have the
+    A candidate is accepted if it is the text's next token. In a sampled text, the probability
+    of this equals the candidate's target probability. Rejection sampling accepts a greedy candidate
+    with the same probability. So at any temperature, the counts have the
     same distribution as in a run with rejection sampling.
 
     Args:

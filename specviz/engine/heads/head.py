@@ -65,7 +65,10 @@ class Head(ABC):
 
     @property
     def reads_own_output(self) -> bool:
-        """Return whether each candidate's step reads all ``parameters`` and no other weights."""
+        """Return whether the head drafts token by token with its own output matrix.
+
+        Then each candidate's step reads all ``parameters`` and no other weights.
+        """
         return False
 
     @property

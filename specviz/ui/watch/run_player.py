@@ -80,7 +80,7 @@ def show_run_player(
 
 
 def _busy_with(status: PairStatus, history: History) -> str:
-    """Return what may still change the player without a user's action; empty if nothing may."""
+    """Name the work in progress that may still change the player; empty if there is none."""
     run = history.current
     if history.run_without_body is not None:
         return "the pair as it is"
@@ -260,7 +260,10 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """If step costs are missing, yield a sentence on the acceptance that other texts predict."""
+    """Yield a sentence on the acceptance expected from other texts, if it is known.
+
+    Yield nothing if the run has step costs.
+    """
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None
     if outlook is None or tau is None or trace.step_costs is not None:

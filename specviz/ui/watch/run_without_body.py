@@ -65,9 +65,9 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 
 
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
-    """Return the speedup, with its interval, of a saved run of the same pair without bodies.
+    """Find a saved run without bodies that has the trace's pair and settings; return its speedup.
 
-    The result is None if there is no such run.
+    The result includes the speedup's interval. It is None if there is no such run.
     """
     value = kept_speedup_without_body(library, trace)
     if value is None:

@@ -1,4 +1,7 @@
-"""The section "Quality": win rates of the texts of lossy rules on the real pair."""
+"""The section "Quality": how often texts of lossy rules win against texts of the lossless rule.
+
+The real pair writes the texts.
+"""
 
 from __future__ import annotations
 
@@ -126,8 +129,8 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
     )
     rules = st.multiselect(
         "Lossy rules", LOSSY_RULES, default=list(LOSSY_RULES), key="quality_rules", bind=_LINKED,
-        help="Over-acceptance runs twice: recovered tokens are drawn from the residual (OPT) or "
-        "from the target (UNO).",
+        help="Over-acceptance runs twice: once with recovered tokens from the residual (OPT), once "
+        "with recovered tokens from the target (UNO).",
     )  # fmt: skip
     count = whole_slider("Prompts", 2, len(items), min(12, len(items)), key="quality_prompts")
     texts = whole_slider(
@@ -306,7 +309,7 @@ def _show_report(report: QualityReport, *, key: str, pair: str) -> None:
     show_chart(
         win_rate_chart(points, of_bias=of_bias), note, "measured", key=f"quality_{key}",
         on_select=partial(_choose_clicked, f"quality_{key}"), selection_mode="points",
-        alt=f"{'Bias' if of_bias else 'Win rate against lossless'} against speed, for every rule.",
+        alt=f"The speed and the {'bias' if of_bias else 'win rate'} of every rule.",
     )  # fmt: skip
     head, *rows = table_rows(report)
     st.dataframe(

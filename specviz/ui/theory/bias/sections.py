@@ -126,8 +126,8 @@ def run_sentence(trace: Trace) -> str:
     return (
         f"{count} tested tokens with ε {config.epsilon:g}; recovered tokens are drawn from the "
         f"{source}. On average, the probability of a rejection is **{reject:.3f}** and the bias is "
-        f"**{bias:.3f}**. Their sum is {reject + bias:.3f}. No rule has a smaller sum than the "
-        f"distance between the models, {distance:.3f}."
+        f"**{bias:.3f}**. Their sum is {reject + bias:.3f}. For every rule, the sum is at least "
+        f"the distance between the models, {distance:.3f}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Chart of the win rate of lossy rules against their speed."""
+"""Chart of the speed and the win rate of lossy rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class RulePoint(Value):
 
 
 def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.Figure:
-    """Draw win rate, or bias, against speed: a line per group of rules, a point for lossless."""
+    """Draw a point per rule: x is the speed, y is the win rate or the bias.
+
+    A line connects the points of a group. The lossless rule has its own point.
+    """
     title, said = ("mean bias", "bias") if of_bias else ("wins against lossless", "wins")
     quantity = PROBABILITY if of_bias else PERCENT
     made = figure(x_title="speed over lossless", y_title=title, height=400)

@@ -184,7 +184,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the speedup by the method of the "Practical guide" with the correct speedups.
+    """Compare the speedup that the "Practical guide" computes with the correct speedups.
 
     Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition.
     """
@@ -228,8 +228,9 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
         f"expects {check.expected:,.1f} ({_noise_text(check.z)}). The "
-        f"expected number is also the lower bound of theorem 2. A rule that accepts with "
-        f"{_LAZY_SHARE:g} times the lossless probability would reject {lazier.expected:,.1f}."
+        f"expected number is also the lower bound of theorem 2. For a rule that accepts with "
+        f"{_LAZY_SHARE:g} times the lossless probability, {lazier.expected:,.1f} rejections are "
+        "expected."
     )
 
 

@@ -1,4 +1,4 @@
-"""Charts of batches on one machine: measured and forecast speedups, the map, v, and experts."""
+"""Charts of batches on one machine: measured and forecast speedups, costs, and experts."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ def _cell(point: MapPoint) -> str:
 def _break_even_line(
     rows: Sequence[Sequence[MapPoint]],
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the line between cells whose ``fixed`` is above 1 and below 1, in cell indices."""
+    """Return the line, in cell indices, that separates speedups above 1 from those below 1.
+
+    The speedups are the cells' ``fixed``.
+    """
     xs, ys = list[float | None](), list[float | None]()
     for y, row in enumerate(rows):
         fixed = [each.fixed for each in row]
@@ -147,7 +150,11 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
 
 
 def experts_over_rows(reads: ExpertReads) -> go.Figure:
-    """Draw the experts that a pass reads, their expected number, and its time, by its rows."""
+    """Draw three values at each number of rows in a pass.
+
+    They are the number of experts that the pass reads, this number under independent routing, and
+    the time of the pass.
+    """
     made = figure(x_title="rows of a pass", y_title=f"experts read, of {reads.experts}")
     rows = [each.rows for each in reads.points]
     _add(made, rows, [each.experts for each in reads.points], "measured", COLOURS.measured)

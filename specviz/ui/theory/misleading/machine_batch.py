@@ -61,9 +61,9 @@ def show_machine_batch() -> None:
     )
     show_chart(
         speedup_map(rows, found.gamma),
-        f"The best γ of {_gammas(found)} and its speedup; plain: the target alone is fastest. "
-        f"A dash: the batch does not fit in memory. The line is the break-even of γ {found.gamma}. "
-        f"**{_label()}**.",
+        f"The best γ of {_gammas(found)} and its speedup. “plain” means that the target alone is "
+        "fastest; a dash means that the batch does not fit in memory. The line is the break-even "
+        f"of γ {found.gamma}. **{_label()}**.",
         "predicted",
         key="misleading_machine_map",
         alt="For each batch size and context: the best γ, and the forecast speedup at this γ.",
@@ -86,9 +86,9 @@ def measured_sentence(points: Sequence[BatchPoint]) -> str:
     first, last = points[0], points[-1]
     worst = max(abs(each.error) for each in points)
     texts = (
-        "Every text equals that of its single run."
+        "Every text is the same as in a single run of its prompt."
         if all(each.same_texts for each in points)
-        else "**Some texts differ from those of single runs.**"
+        else "**Some texts differ from the single runs of their prompts.**"
     )
     return (
         f"With {_sequences(first.batch)}, speculation is **{RATIO.bare(first.speedup)}** times as "
@@ -99,7 +99,10 @@ def measured_sentence(points: Sequence[BatchPoint]) -> str:
 
 
 def map_sentence(rows: Sequence[tuple[MapPoint, ...]], gamma: int) -> str:
-    """State the batch from which on speculation is slower, at the shortest and longest context."""
+    """State the smallest batch at which speculation is slower than the target alone.
+
+    The sentence states it for the shortest and for the longest context.
+    """
     parts = [
         f"at {row[0].context:,} tokens "
         + (f"from {batch} sequences on" if (batch := break_even_batch(row)) else "at no batch")
@@ -156,7 +159,7 @@ def _show_experts(reads: ExpertReads, gamma: int) -> None:
     near = min(reads.points, key=lambda each: abs(each.rows - gamma - 1))
     one = reads.points[0]
     show_sentence(
-        "**Mixture of experts.** Here speculation loses for another reason, even with one "
+        "**Mixture of experts.** With such a target, speculation can be slower even for one "
         f"sequence: a pass over {near.rows:d} rows reads {TOKENS.bare(near.experts)} of "
         f"{reads.experts:d} experts per layer, but a pass over one row reads only "
         f"{TOKENS.bare(one.experts)}. The pass over {near.rows:d} rows takes "

@@ -141,7 +141,7 @@ def show_tail() -> None:
         "γ c + v target steps.",
         "exact",
         key="misleading_tail",
-        alt="Speedup at each number of candidates, for the mean, 90th and 99th percentile.",
+        alt="Speedup at each γ, for the mean, 90th and 99th percentile of the number of rounds.",
     )
     show_chart(
         rounds_spread(rounds),
@@ -343,7 +343,7 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Return a sentence on the tokens per round by the formula, with either share as α.
+    """Describe the tokens per round that the formula predicts, with each of two shares as α.
 
     Args:
         share: Accepted / drafted.

@@ -125,7 +125,9 @@ def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -
 
 
 def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw by how much M drafts lower P(reject) at one position, for a vocabulary of two tokens.
+    """Draw how much lower P(reject) is with M drafts than with one, for two-token vocabularies.
+
+    P(reject) is the probability of a rejection at one position.
 
     Args:
         coins: Per curve, the probability of the first token under draft and target.
@@ -143,7 +145,9 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
-    """Draw by how much M drafts lower P(reject) at one position, for uniform distributions.
+    """Draw how much lower P(reject) is with M drafts than with one, for uniform distributions.
+
+    P(reject) is the probability of a rejection at one position.
 
     Args:
         ratios: For each curve, the draft's number of tokens / the target's (r).

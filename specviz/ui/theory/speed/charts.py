@@ -144,7 +144,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
 
 
 def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
-    """Draw the measured speedups of one paper against its expected ones, with the line y = x."""
+    """Draw a paper's expected (x) and measured (y) speedups, with the line y = x."""
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
     top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3

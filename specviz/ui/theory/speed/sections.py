@@ -323,7 +323,7 @@ def show_papers() -> None:
         "predicts.",
         "reported",
         key="speed_papers",
-        alt="Points: the measured speedups of the paper against its expected ones.",
+        alt="A point per pair of the paper: the expected and the measured speedup.",
     )
     st.dataframe(
         pd.DataFrame(
