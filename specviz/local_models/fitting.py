@@ -101,8 +101,8 @@ def _fits(
 def _rank(fit: Fit) -> tuple[object, ...]:
     """Return the key by which drafts are sorted, the best first.
 
-    Drafts that fit into memory come before the others. Among these, the order is by more shared
-    tokens, then by higher measured acceptance, then by smaller size.
+    Drafts that do not fit into memory come last. Within both groups, more shared tokens come first,
+    then a higher measured acceptance, then a smaller draft.
     """
     return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
 
