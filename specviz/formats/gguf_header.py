@@ -322,7 +322,7 @@ class _Cursor:
     def _placed(
         self, found: list[tuple[str, tuple[int, ...], int, int]], data: int
     ) -> Iterator[GgufTensor]:
-        """Yield the tensors after checking that they do not overlap and end within the file."""
+        """Yield the tensors after checking that they end within the file and do not overlap."""
         tensors = [self._sized(*each, data) for each in found]
         end = data
         for tensor in sorted(tensors, key=lambda each: each.start):

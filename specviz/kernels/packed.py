@@ -326,7 +326,9 @@ def x_bytes(rows: int, width: int) -> int:
 def make_room(
     number_type: str, threads: int, rows: int, width: int, *, packed: bool
 ) -> np.ndarray | None:
-    """Return a buffer in which each thread converts rows; None if products read float32 rows.
+    """Return a buffer in which each thread stores the rows that it has converted.
+
+    If products read float32 rows, no row is converted, so the result is None.
 
     Args:
         packed: Whether the weights are quantised.

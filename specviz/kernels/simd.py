@@ -208,7 +208,7 @@ def put_int(typing: Any, address: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def call(typing: Any, function: Any, arguments: Any) -> Any:
-    """Call a compiled function at an address with a tuple of int64."""
+    """Call the compiled function at the address ``function``; its arguments are int64."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         long, count = ir.IntType(64), len(signature.args[1])

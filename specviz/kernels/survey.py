@@ -85,8 +85,9 @@ def survey(
     """Fill ``top_probs``, ``top_ids`` and ``facts``.
 
     In ``top_probs``, an entry with probability 0 is empty. The first six rows of ``facts`` are
-    pairs, for draft and target: the candidate's probability, the likeliest token's logit, and the
-    expected logit Σ p·logit. The last row is the residual's sum, Σ max(0, target - draft).
+    three values, each for the draft and then for the target: the candidate's probability, the
+    likeliest token's logit, and the expected logit Σ p·logit. The last row is the residual's sum,
+    Σ max(0, target - draft).
     """
     size = draft.shape[1]
     maxima = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)

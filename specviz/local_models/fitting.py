@@ -99,7 +99,11 @@ def _fits(
 
 
 def _rank(fit: Fit) -> tuple[object, ...]:
-    """Return the sort key: memory first, then shared tokens, measured acceptance and small size."""
+    """Return the key by which drafts are sorted, the best first.
+
+    Drafts that do not fit into memory come last. Within both groups, more shared tokens come first,
+    then a higher measured acceptance, then a smaller draft.
+    """
     return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
 
 
@@ -108,7 +112,7 @@ def compare_tokenizers(
 ) -> Iterator[int]:
     """Compute and cache the shares of shared tokens that ``drafts_for`` uses.
 
-    Before each comparison, yield the number of models that are left. A comparison takes up to a
+    Before each comparison, yield the number of models still to compare. A comparison takes up to a
     second, so a page runs this generator in a thread.
     """
     drafts = list(_smaller(target, models))

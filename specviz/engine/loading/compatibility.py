@@ -311,7 +311,10 @@ def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
 
 
 def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether the likeliest tokens agree wherever the reference has no near tie."""
+    """Return whether both have the same likeliest token in each row.
+
+    Rows in which the reference's two highest logits are nearly equal do not count.
+    """
     if reference.shape[-1] < 2:
         return True
     top = reference.topk(2).values

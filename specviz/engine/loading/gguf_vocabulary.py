@@ -1,8 +1,8 @@
 """Write a model's vocabulary into a GGUF file, from another GGUF file or from ``tokenizer.json``.
 
 A GGUF file only names its pre-tokenizer, while ``tokenizer.json`` contains the rules. To find the
-name, each known pre-tokenizer splits a probe text of difficult words. The first one that gives the
-same pieces as the rules in ``tokenizer.json`` is chosen.
+name, this module splits a probe text of difficult words with each known pre-tokenizer. It chooses
+the first one that gives the same pieces as the rules in ``tokenizer.json``.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def measure_bandwidth(device: torch.device) -> float:
     """Return the memory bandwidth in bytes per second.
 
     The current threads add up numbers in memory. The fastest of several timings is used, because
-    other processes only slow a timing down. The measurement takes at most about 0.3 s.
+    other processes can only make a timing longer. The measurement takes at most about 0.3 s.
     """
     stream = read_stream(device, free_memory(device))
     numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written

@@ -128,7 +128,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the largest count of a bar so far; a bar counts received or written bytes."""
+        """Return the most bytes, received or written, that any progress bar has counted so far."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 

@@ -93,7 +93,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
 
 
 def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair, whose quantised weights will be dequantised if no kernel supports them.
+    """Return the pair, set to dequantise stored weights if no kernel supports them.
 
     Raises:
         PairError: the user requested quantised weights, but no kernel supports them.

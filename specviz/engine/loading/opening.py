@@ -65,9 +65,10 @@ class Side(Value, eq=False):
 
     @property
     def packed_as(self) -> str:
-        """Return "stored", the type to quantise the weights to, or "" if they stay float.
+        """Return in which form the weights are quantised; "" if they are not quantised.
 
-        "stored" means that the weights stay quantised as in the file.
+        The form is "stored" if the weights stay quantised as in the file. Otherwise, it is the
+        type to which the weights will be quantised.
         """
         return "stored" if self.packed else self.quantise
 

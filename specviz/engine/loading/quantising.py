@@ -71,7 +71,7 @@ def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
 def _logits(opened: OpenPair, side: Side, model: Model) -> torch.Tensor:
     """Return logits after each token of a preset prompt.
 
-    Both models get the same tokens unless their tokenizers differ.
+    Target and draft get the same tokens unless their tokenizers differ.
     """
     reader = side if opened.shared else opened.sides[0]
     size = opened.vocabulary_of(side.role)

@@ -63,8 +63,8 @@ def _roll(
     """Return the logits of ``others`` after a rollback, and the cache length before the rollback.
 
     Feed ``ids`` in passes of 2 and 4 tokens, remove the last 3 tokens, and feed ``others`` in two
-    passes. A recurrent step must then restore its snapshot after the first pass, and read the
-    third token again.
+    passes. A recurrent step must then restore the snapshot that it made after the first pass,
+    and read the third token again.
     """
     step = library_step(model, vocabulary)
     step.feed(ids[:2], 0)

@@ -75,7 +75,7 @@ def choose(spec: PairSpec) -> Chosen:
 
 
 def _as_text(place: str) -> str:
-    """Replace bytes of the name that are not UTF-8, because a run's record must be UTF-8."""
+    """Replace the bytes that are not UTF-8, because a run's record must be UTF-8."""
     return place.encode("utf-8", "replace").decode()
 
 

@@ -22,7 +22,9 @@ class Reader(Value, eq=False):
 
 
 def encode_prompt(pair: Pair, prompt: PromptLike, chat: bool) -> list[int]:
-    """Return the token ids of a text or a conversation. A prompt of ids is only checked.
+    """Return the token ids of a text or a conversation.
+
+    If the prompt is already a sequence of ids, only check the ids.
 
     Raises:
         PromptError: the prompt is empty, an id is outside the vocabulary, the chat template is

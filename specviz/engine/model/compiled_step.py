@@ -96,7 +96,7 @@ def _node_positions(nodes: OpenNodes, num_nodes: int, count: int) -> _Positions:
 
 
 class CompiledStep:
-    """The caches and buffers with which the compiled code runs one lean step, or several."""
+    """The compiled code's caches and buffers, for one lean step or for several at once."""
 
     def __init__(
         self,
@@ -234,5 +234,5 @@ class CompiledStep:
 
 
 def _one_sequence(begin: int, count: int, kept: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of a pass of one sequence, and its last ``kept`` rows."""
+    """Describe a pass over one sequence: its rows, and the indices of the last ``kept`` rows."""
     return np.array([[0, count, begin, 0]], np.int64), np.arange(count - kept, count)

@@ -25,9 +25,12 @@ def weights_sha256(
 ) -> str:
     """Return the SHA-256 over the files' names, sizes and contents, sorted by name.
 
-    If the weights are used in quantised form (``packed``), the digest differs, because the model's
-    output differs, too. In a file larger than ``whole_limit`` bytes, only evenly spaced chunks are
-    hashed, including the first and the last. The digest then begins with ``sampled:``.
+    In a file larger than ``whole_limit`` bytes, only evenly spaced chunks are hashed, including the
+    first and the last. The digest then begins with ``sampled:``.
+
+    Args:
+        packed: The form in which quantised weights are used, or "". It is hashed, too, because it
+            changes the model's output.
     """
     digest = hashlib.sha256()
     sampled = False

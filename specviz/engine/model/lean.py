@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """The cache rows that new tokens attend to: all rows from ``first`` on that no mask hides."""
+    """The cache rows that new tokens attend to: from ``first`` on, unless the mask hides a row."""
 
     first: int
     mask: torch.Tensor | None  # additive [new, seen]
@@ -183,7 +183,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return the number of tokens, counted from the last, whose hidden states are kept."""
+        """Return for how many of the last tokens the pass keeps hidden states."""
         return count if self._keeps_all else max(1, num_logits)
 
     def span(self, count: int) -> Span:
@@ -276,7 +276,7 @@ def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def _mask(window: int | None, begin: int, end: int, weights: LeanWeights) -> torch.Tensor | None:
-    """Return an additive mask `[new, seen]`; None for a single token, which sees all rows."""
+    """Return an additive mask `[new, seen]`; None for a single token, which needs no mask."""
     if end - begin == 1:
         return None
     like = weights.like

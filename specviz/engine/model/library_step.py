@@ -75,12 +75,12 @@ class LibraryStep(Step):
 
     @property
     def state_bytes(self) -> int:
-        """Return the bytes of recurrent states; 0 without recurrent layers."""
+        """Return the size of the recurrent states in bytes; 0 without recurrent layers."""
         return 0
 
     @property
     def row_bytes(self) -> int:
-        """Return the bytes of the cached keys and values."""
+        """Return the size of the cached keys and values in bytes."""
         layers: list[Any] = self._cache.layers
         return sum(_nbytes(getattr(layer, name, None)) for layer in layers for name in _ROWS)
 
@@ -148,7 +148,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Use the current rows of the first ``layers`` layers of ``cache``, but no later rows."""
+        """Share the first ``layers`` layers of ``cache``, but not the rows that are added later."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()

@@ -238,7 +238,7 @@ def can_join(matrices: Sequence[Shape], inner: Sequence[Shape]) -> bool:
 
 
 def packed_layers(model: nn.Module) -> dict[str, PackedLinear | PackedEmbedding]:
-    """Return the layers with packed matrices by name."""
+    """Return the layers whose matrices are packed; the keys are the layers' names."""
     modules = model.named_modules(remove_duplicate=False)
     return {
         name: each for name, each in modules if isinstance(each, PackedLinear | PackedEmbedding)

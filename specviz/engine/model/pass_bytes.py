@@ -75,7 +75,7 @@ def _unread(model: Model) -> int:
 
 @torch.inference_mode()
 def _cache_of_a_token(model: Model) -> tuple[int, int]:
-    """Return the bytes of the recurrent states, and the bytes of a token's keys and values."""
+    """Return two sizes in bytes: of the recurrent states, and of one token's keys and values."""
     if isinstance(model, PlainLlamaForCausalLM):
         own = model.config
         values = len(model.model.layers) * own.num_key_value_heads * own.head_dim

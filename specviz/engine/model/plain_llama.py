@@ -34,7 +34,7 @@ class PlainConfig(SimpleNamespace):
 
 class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """Do not initialise the weights, which are loaded later; torch would import a compiler."""
+        """Do nothing: weights are loaded later, and torch would import a compiler to set them."""
 
 
 class _Embedding(nn.Embedding):

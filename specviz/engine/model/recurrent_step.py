@@ -83,7 +83,7 @@ class RecurrentStep(LibraryStep):
 
     @property
     def state_bytes(self) -> int:
-        """Return the bytes of the recurrent states; a snapshot needs as many bytes."""
+        """Return the size of the recurrent states in bytes; a snapshot has the same size."""
         tensors = [
             each
             for values in self._snapshot()

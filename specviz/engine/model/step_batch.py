@@ -83,7 +83,7 @@ class StepBatch(StepWeights):
         return self._weights.capabilities
 
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
-        """Return the next step that no run has yet."""
+        """Return the next unused step."""
         assert vocabulary == self._vocabulary
         assert capacity + MOST_ROWS <= self.keys.shape[3]
         self._given += 1

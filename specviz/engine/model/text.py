@@ -26,7 +26,10 @@ class TokenTable:
         return joined.decode("utf-8", errors="replace")
 
     def split(self, token_ids: Iterable[int]) -> dict[str, str]:
-        """Return by id the bytes, in hex, of the tokens that contain only part of a character."""
+        """Return the bytes, in hex, of each token that contains only part of a character.
+
+        The keys are the token ids.
+        """
         suspects = (i for i in token_ids if "\ufffd" in self.text(i))
         return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
 

@@ -115,7 +115,7 @@ class History:
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Store the moment of the run at which its replays open."""
+        """Store the moment at which the replays of run ``run_id`` open."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:

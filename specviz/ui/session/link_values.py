@@ -50,7 +50,7 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return the number in the text; 0 for any other text, because controls ignore such text."""
+    """Return the text as a number; 0 if it is not a number, because controls ignore such text."""
     try:
         return float(text)
     except ValueError:

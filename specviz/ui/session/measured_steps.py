@@ -12,9 +12,9 @@ from specviz.ui.session.machine_models import ITEMSIZES
 
 
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
-    """Return the seconds of a step by role and body, each from the newest run with that body.
+    """Return the seconds of a step for each role and body, from the newest run with that body.
 
-    A run counts only if its models and their types of weights are those of ``room``.
+    A run counts only if it has the same models as ``room``, with the same types of weights.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}

@@ -267,10 +267,10 @@ def _choose_weights() -> None:
                 f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
                 help="Once loaded, quantised weights need less memory and less time per step. They "
                      "change the output a little. A GGUF file's own weights stay quantised on "
-                     "a CPU where possible; the other quantised types need a CPU and float32. "
-                     "After loading, a note reports how much quantisation changes the output. An "
-                     "EAGLE head of a quantised target is quantised to Q8_0 unless another type is "
-                     "chosen.",
+                     "a CPU where possible. To quantise weights to a chosen type, use a CPU and "
+                     "float32. After loading, a note reports how much quantisation changes the "
+                     "output. An EAGLE head of a quantised target is quantised to Q8_0 unless "
+                     "another type is chosen.",
             )  # fmt: skip
 
 
@@ -290,7 +290,10 @@ def _weights_words(kind: str) -> str:
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether bodies, or "none", were chosen: by the user, a link, or the default body."""
+    """Return whether the bodies are decided, by the user, a link or Watch's default.
+
+    The choice "none" counts as decided.
+    """
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
@@ -344,7 +347,8 @@ def body_box(key: str) -> str:
 def link_bodies(target: str, draft: str) -> None:
     """Put chosen bodies into the link.
 
-    The link also contains the target's "none", because Watch would otherwise offer a default body.
+    If the target has no body, the link states "none", because Watch would otherwise offer a default
+    body.
     """
     if not bodies_are_chosen():
         return
@@ -367,7 +371,10 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value. For a control not drawn yet, use the link or the last page."""
+    """Return a control's value.
+
+    If the control is not drawn yet, use the value in the link, else the value on the last page.
+    """
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""

@@ -103,7 +103,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """If the prompt is the other mode's default (chat or text), use this mode's default."""
+        """Replace the prompt by this mode's default if it is the other mode's (chat or text)."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours

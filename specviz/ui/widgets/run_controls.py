@@ -47,8 +47,8 @@ def _ask_restart() -> None:
 class Choices(Value):
     """The values of the controls.
 
-    ``detects_chat``: whether the run uses a chat template if the loaded target turns out to have
-    one. False if the page already knows that the target has a chat template.
+    ``detects_chat``: whether the run, once the target is loaded, uses its chat template if there is
+    one. This is not needed, and therefore False, if the page already knows of a chat template.
     """
 
     prompt: str
@@ -138,7 +138,7 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
 
 
 def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
-    """Use the link's drafter if it fits the pair and this kind of pair has no drafter yet."""
+    """Use the link's drafter if it fits the pair and none was chosen for this kind of pair yet."""
     linked = st.query_params.get(DRAFTER_KEYS[MODEL])
     known = key in st.session_state or key in st.query_params
     if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):
