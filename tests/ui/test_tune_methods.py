@@ -52,7 +52,7 @@ def test_methods_become_candidates_and_the_table_shows_their_basis(maker: Scorin
     assert why["2 drafts"].startswith("measured in 2 short runs; tokens per round expected")
     assert why["block"].startswith("lower bound: token-by-token acceptance along 5 texts")
     assert rows["speedup"]["block"].startswith("at least ")
-    assert why["coupled"].startswith("expected along 5 texts, with the step costs of ")
+    assert why["coupled"].startswith("expected along 5 texts, with the step costs of token")
     for name in ("suffix lookup", "prompt lookup"):
         assert why[name].startswith("expected along 5 texts. ")
     assert rows.index[0] == "2 drafts"  # as fast as the next, but chosen before it

@@ -163,7 +163,7 @@ def test_scores_pasted_text_unchanged(use: Callable[..., ScoringMaker]) -> None:
     keys = {each.key for each in app.button}
     assert not keys & {"tune_watch", "tune_measure"}
     beside = [each.value for each in at(app, "Along the text").caption if "min(1," in each.value]
-    assert "not to texts that the target writes" in beside[0]
+    assert beside[0].endswith("apply to this text, not to texts that the target writes.")
 
 
 @pytest.mark.parametrize(
