@@ -102,7 +102,7 @@ def fitted_costs(
     """Return the step costs for another run; None without runs and without a table.
 
     Args:
-        trees: The configuration of the runs if they draft trees or several drafts; else None.
+        trees: The configuration of runs whose rounds have trees or several drafts, else None.
         searches: Whether the runs' drafter only searches the text. Its time counts as overhead.
     """
     usable = [run for run in runs if run.phases]
