@@ -160,7 +160,7 @@ def heads_of(shape: Shape, model: ModelShape) -> int:
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Return the number of parameters of the enlarged model: of its matrices and its norms."""
+    """Return the number of parameters in the matrices and norms of the enlarged model."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width
