@@ -149,7 +149,7 @@ def _outcome(
 
 
 def _steps(report: dict[str, Any]) -> list[Step] | None:
-    """Return the reported steps, which may be none; return None if there is no such report."""
+    """Return the reported steps, [] if there were none; None if the report does not list steps."""
     accepted = wholes(report.get("per_step_accepted"))
     drafted = wholes(report.get("per_step_drafted"))
     if len(accepted) != len(drafted) or len(accepted) != whole(report.get("num_spec_steps")):
