@@ -293,7 +293,10 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's ratio of two first draft steps: one fed two tokens, one fed one."""
+        """Return the time of a first draft step fed two tokens, relative to one fed one token.
+
+        The ratio comes from the table. Without a table that has both, it is 1.
+        """
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0

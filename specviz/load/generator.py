@@ -79,7 +79,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def seconds(self) -> float:
-        """Return the planned seconds: the window and both ramps, without the wait for last answers."""
+        """Return the planned seconds: the window and both ramps, but not the last answers."""
         return 2 * self._settings.ramp + self._settings.seconds
 
     @property

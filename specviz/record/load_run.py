@@ -43,9 +43,9 @@ class LoadSettings(Value):
     """The settings of every block of a sweep.
 
     ``levels``: users, or requests per second. ``ramp``: seconds of load before the window and again
-    after it; throughput and latencies leave these seconds out. ``most_in_flight``: the maximum number of requests in
-    flight in an open loop. ``numbered``: whether each prompt begins with a number that is new in
-    each block, if an engine cannot turn its prefix cache off for a request.
+    after it, which throughput and latencies leave out. ``most_in_flight``: the maximum number of
+    requests in flight in an open loop. ``numbered``: whether each prompt begins with a number that
+    is new in each block, if an engine cannot turn its prefix cache off for a request.
     """
 
     mode: LoadMode = "closed"
