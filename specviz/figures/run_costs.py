@@ -364,7 +364,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the change of each value by isotonic regression."""
+    """Return how far isotonic regression moves each value."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1

@@ -47,7 +47,7 @@ class ServerMetrics(Value):
 
 
 def figures_of(trace: AnyTrace) -> Metrics | ServerMetrics:
-    """Return the figures of a specviz run, without intervals of α, or of an engine's answer."""
+    """Return the figures of a specviz run or of an engine's answer, without intervals of α."""
     return dispatch(trace, partial(metrics, intervals=False), server_metrics)
 
 
