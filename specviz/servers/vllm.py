@@ -167,7 +167,10 @@ def _totals(report: dict[str, Any]) -> ServerTotals:
 
 
 def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
-    """Return the outcome with every chunk as a step, checked against reported totals, if any."""
+    """Return the outcome in which every chunk is a step.
+
+    If vLLM reports totals, the steps are checked against them.
+    """
     found = pieces.pieces
     rounds = tuple(piece.as_step(place, speculates=True) for place, piece in enumerate(found))
     if report is None:
