@@ -53,7 +53,7 @@ class MeasuringPlan(Value):
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are sent at once: at most half, so there are at least two groups."""
+        """Return how many prompts are sent at once: at most half of them, in two or more groups."""
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
