@@ -203,8 +203,8 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
 def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
     """Return how far a shape is from the size and from the usual proportions.
 
-    Widths of 1, 4, 16, … times the model's width are preferred, because these scale weights by
-    powers of two, which rounds no weight.
+    Widths of 1, 4, 16, … times the model's width are preferred, because they scale weights by
+    powers of two, so that no weight is rounded.
     """
     size_error = abs(math.log(parameters_of(shape, model) / size))
     proportion_error = abs(math.log(shape.layers * _WIDTH_PER_LAYER / shape.width))

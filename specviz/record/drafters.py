@@ -68,8 +68,8 @@ _METHODS = (
         name="prompt-lookup",
         words="prompt lookup",
         short="lookup",
-        does="prompt lookup, which needs no model: it finds the last tokens again earlier in the "
-        "text, chat template included, and proposes the tokens that followed them there",
+        does="prompt lookup, which needs no model: it searches the earlier text, chat template "
+        "included, for the last tokens, and proposes the tokens that followed them there",
     ),
     DraftMethod(
         name="suffix",
