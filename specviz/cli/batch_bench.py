@@ -1,4 +1,4 @@
-"""``bench --batch``: show measured and forecast speedups of batches, and a mixture of experts."""
+"""``bench --batch``: show the speedups of batches, and what a mixture of experts reads."""
 
 from __future__ import annotations
 

@@ -152,7 +152,10 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 def _run_comparison(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
-    """Make the missing runs; return the comparison, its runs, and how many are stored and new."""
+    """Make the missing runs; return the comparison and its runs.
+
+    Also return how many of the runs were stored already, and how many were made now.
+    """
     with maker_for(options, say, timed=plan.baseline) as maker:
         job = _comparison_job(plan, options, maker)
         job.prepare()

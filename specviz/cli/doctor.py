@@ -78,7 +78,11 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Check --write and return the head's facts; raise ConfigError without a head in a folder."""
+    """Return the facts of the head, whose corrected configuration --write saves.
+
+    Raises:
+        ConfigError: The file cannot be written, or the head is not in a folder.
+    """
     check_output(options.write, "--write")
     draft = spec_from(options).draft_place or ""
     facts = read_head(Path(os.path.expanduser(draft))) if os.path.isdir(draft) else None

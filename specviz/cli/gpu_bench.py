@@ -151,6 +151,6 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
 
 
 def _value(figures: Sequence[Mapping[str, Any]], name: str, bodies: str) -> float | None:
-    """Return a figure's first value for these bodies; None if it was not measured."""
+    """Return the first listed value of a figure for these bodies; None if it was not measured."""
     found = (each["value"] for each in figures if (each["name"], each["bodies"]) == (name, bodies))
     return next(found, None)

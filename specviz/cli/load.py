@@ -193,7 +193,7 @@ def _status(job: LoadJob) -> str:
 
 
 def _confirm(order: LoadOrder, options: argparse.Namespace) -> None:
-    """Print what will be sent; without --confirm, raise ConfigError for another machine."""
+    """Print what will be sent; raise ConfigError if another machine gets it without --confirm."""
     from specviz.load.planning import words_of_most
     from specviz.servers.address import is_local
 

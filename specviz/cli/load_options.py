@@ -45,8 +45,8 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--ramp", type=float, default=_DEFAULTS.ramp, metavar="S",
-        help="seconds of load before and after the window, which no figure includes "
-        f"(default: {_DEFAULTS.ramp:g})",
+        help="seconds of load before the window and after it; throughput and latencies leave it "
+        f"out (default: {_DEFAULTS.ramp:g})",
     )  # fmt: skip
     parser.add_argument(
         "--budget", type=float, metavar="S",

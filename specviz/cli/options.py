@@ -141,8 +141,8 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         metavar="N",
-        help="how many times all lanes run; an interval needs at least 6 repeats (default: 20, "
-        "with --gpu 7)",
+        help="how many times all lanes run; an interval needs at least 6 repeats (default: 20; 7 "
+        "with --gpu)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
     parser.add_argument(

@@ -68,7 +68,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _only_export(painter: Painter, options: argparse.Namespace) -> int:
-    """Export the draft of an earlier training for --target or, by default, for its own target."""
+    """Export an earlier training's draft for --target, by default the target of that training."""
     target = spec_from(options).target_place if options.target else ""
     exported = _export(Path(options.out, "draft"), target, options)
     if options.json:

@@ -284,7 +284,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
 
 
 def _surface(painter: Painter, answer: Answer) -> list[str]:
-    """Render the surface of the best candidate: γ downwards, temperatures across."""
+    """Render the surface of the best candidate: a row per γ, a column per temperature."""
     if answer.best is None or not _has_map(answer):
         return []
     found, best = answer.best[0].surface, answer.best[1]

@@ -103,8 +103,9 @@ def _words_on_costs(accounted: Estimate | None, measured: Estimate, source: str)
     if side == 0:
         return "The step costs agree with the measurement."
     return (
-        f"According to the step costs, the run should be {'faster' if side > 0 else 'slower'}: "
-        f"steps took {'longer' if side > 0 else 'less time'} in this run than in {source}."
+        "According to the step costs, the run should be "
+        f"{'faster' if side > 0 else 'slower'} than it was. In this run, steps took "
+        f"{'longer' if side > 0 else 'less time'} than in {source}."
     )
 
 

@@ -14,7 +14,7 @@ FORECAST_LABEL = "forecast: no scheduler, no ragged acceptance"
 
 
 class MapPoint(Value):
-    """The best number of candidates at one batch and context; 0 if the target alone is fastest.
+    """The best number of candidates at one batch size and context; 0 if no speculation is best.
 
     ``speedup`` is the speedup with ``gamma`` candidates; ``fixed`` is the speedup with
     ``BatchForecast.gamma`` candidates. Both are None where the caches do not fit into memory.
@@ -73,7 +73,10 @@ def _point(found: BatchForecast, batch: int, context: int) -> MapPoint:
 
 
 def break_even_batch(points: tuple[MapPoint, ...]) -> int | None:
-    """Return the smallest batch in a row of the map at which ``fixed`` is below 1, or None."""
+    """Return the smallest batch in a row of the map at which speculation is slower, or None.
+
+    The number of candidates is ``BatchForecast.gamma``, so the speedup is ``fixed``.
+    """
     return next(
         (each.batch for each in points if each.fixed is not None and each.fixed < 1.0), None
     )

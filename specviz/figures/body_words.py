@@ -184,15 +184,18 @@ def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
 
 
 def is_weak_baseline(metrics: Metrics) -> bool:
-    """Return whether, in a run with a target body, the target alone was slower than possible."""
+    """Return whether the target alone should have been faster than it was.
+
+    The result is False for a run without a target body, or on a busy machine.
+    """
     return bool(_weakness(metrics))
 
 
 def _weakness(metrics: Metrics) -> str:
     """Return a reason to think that the target alone could run faster; empty if there is none.
 
-    Without a target body or on a busy machine, the result is empty, too. A cheap verification is a
-    reason only if the step costs are precise.
+    The result is also empty without a target body, or if the machine was busy. A cheap
+    verification is a reason only if the step costs are precise.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
     if metrics.parameters is None or disturbance(seen):

@@ -45,7 +45,7 @@ class Totals(Value):
 
 
 class Acceptance(Value):
-    """Increases of the engine's counters, and acceptance from them; missing counters are None."""
+    """Increases of the engine's counters, and the acceptance that they give; None if missing."""
 
     rounds: float | None = None
     drafted: float | None = None
@@ -79,7 +79,7 @@ class EngineState(Value):
 class BlockFigures(Value):
     """The figures of a block.
 
-    ``problem`` says why no speedup may use the block; empty if the block is usable.
+    ``problem`` says why the block is left out of the speedups; empty if the block is usable.
     """
 
     block: LoadBlock
@@ -100,7 +100,7 @@ class BlockFigures(Value):
 
     @property
     def pace(self) -> float:
-        """The speed from which a speedup is computed: throughput; in an open loop, 1 / latency."""
+        """The throughput in a closed loop, 1 / latency in an open loop; speedups are its ratios."""
         if self.block.requests and self.block.requests[0].user is not None:
             return self.tokens_per_second
         return 1 / self.seconds_per_token if self.seconds_per_token else 0.0

@@ -67,7 +67,7 @@ class BreakEven(Value):
 
 
 class Band(Value):
-    """The interpolated speedup with the ends of its interval, empty if there is no interval."""
+    """The interpolated speedup and its interval; ``low`` and ``high`` are empty without one."""
 
     levels: tuple[float, ...]
     speedup: tuple[float, ...]

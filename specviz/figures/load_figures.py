@@ -203,7 +203,10 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
 
 
 def ratio_over_units(logs: Logs) -> Ratio | None:
-    """Return the mean ratio; its interval covers units or starts. None without log-ratios."""
+    """Return the mean ratio; None without log-ratios.
+
+    The interval covers the differences between starts or, with one start, between units.
+    """
     found = ratio_of(logs)
     return found and replace(found, over="units" if found.over == "seeds" else "starts")
 
@@ -253,7 +256,7 @@ def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | Non
 
 
 def _change_along_line(taus: Mapping[float, float]) -> float:
-    """Fit a line to log τ against log level; return its change from lowest to highest level."""
+    """Return how much log τ changes from the lowest to the highest level, along a fitted line."""
     xs, ys = [math.log(each) for each in taus], [math.log(each) for each in taus.values()]
     mean = fmean(xs)
     slope = sum((x - mean) * y for x, y in zip(xs, ys, strict=True))

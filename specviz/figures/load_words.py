@@ -93,8 +93,11 @@ def _covers(speedup: Ratio | None) -> str:
     if speedup is None or speedup.low is None:
         return ", measured once, so there is no interval"
     if speedup.over == "starts":
-        return f"; the intervals cover {speedup.count} starts of the engine"
-    return f"; the intervals cover {speedup.count} A B B A units within one start of the engine"
+        return f"; the intervals cover the differences between {speedup.count} starts of the engine"
+    return (
+        f"; the intervals cover the differences between {speedup.count} A B B A units "
+        "within one start of the engine"
+    )
 
 
 def break_even_words(found: BreakEven, mode: LoadMode) -> str:

@@ -155,7 +155,7 @@ class Metrics(Value):
     def seconds(self) -> float | None:
         """The decoding seconds of the run, from its timed slices if there are any.
 
-        None for runs with the oracle, which knows the verdicts in advance: the times are not real.
+        None for runs with the oracle: their times are not real, because it knows the verdicts.
         """
         if not self.trace.config.until.stopping.measured:
             return None

@@ -3,8 +3,8 @@
 The values of a figure over many runs are a mapping from (prompt, repeat) to value. With one prompt,
 the interval comes from the differences between its seeds. With several prompts, the values of each
 prompt are averaged, and the interval comes from the differences between prompts, so that it also
-applies to other prompts. For a single run, the interval is that of the run's timing, which covers
-only the run's own text.
+applies to other prompts. For a single run, the interval covers only the noise of timing that run
+on its own text.
 
 If the runs were made on several kinds of machine, the key also contains the kind, so that values of
 different kinds are not paired. Kinds are the blocks of a block design: the mean effect of each kind

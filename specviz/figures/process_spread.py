@@ -1,4 +1,4 @@
-"""Estimate how step costs differ between processes, and predict a cost's interval in a new one.
+"""Estimate how step costs differ between processes, and predict a cost in a new process.
 
 A cost is a time divided by the time of a plain step (one token of the target alone). On the same
 machine, the costs of a pair differ between processes by more than the timing error within one
@@ -91,7 +91,7 @@ def error_of_load(before: float | None, now: float | None) -> float:
 
 
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
-    """Return the typical cost in these processes, with the error of predicting it for a new one.
+    """Return the typical cost in these processes, with its error as a prediction for a new process.
 
     Each process changes a cost by a random factor. The variance of this factor is estimated from
     these processes and from the usual deviation, because a few processes alone give a poor

@@ -29,7 +29,7 @@ class Pass(Value):
 
     @property
     def floor(self) -> float | None:
-        """The seconds that reading these bytes takes at the measured bandwidth."""
+        """The seconds to read the bytes of the pass at the measured bandwidth."""
         if self.read is None or self.bandwidth is None:
             return None
         return self.read / self.bandwidth

@@ -102,7 +102,7 @@ def fitted_costs(
     """Return the step costs for another run; None without runs and without a table.
 
     Args:
-        trees: The configuration of the runs if they draft trees or several drafts; else None.
+        trees: The configuration of runs whose rounds have trees or several drafts, else None.
         searches: Whether the runs' drafter only searches the text. Its time counts as overhead.
     """
     usable = [run for run in runs if run.phases]
@@ -293,7 +293,10 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's ratio of two first draft steps: one fed two tokens, one fed one."""
+        """Return the time of a first draft step fed two tokens, relative to one fed one token.
+
+        The ratio comes from the table. Without a table that has both, it is 1.
+        """
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -361,7 +364,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the change of each value by isotonic regression."""
+    """Return how far isotonic regression moves each value."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1

@@ -47,7 +47,7 @@ class ServerMetrics(Value):
 
 
 def figures_of(trace: AnyTrace) -> Metrics | ServerMetrics:
-    """Return the figures of a specviz run, without intervals of α, or of an engine's answer."""
+    """Return the figures of a specviz run or of an engine's answer, without intervals of α."""
     return dispatch(trace, partial(metrics, intervals=False), server_metrics)
 
 
@@ -120,8 +120,8 @@ def is_round(chunk: ServerRound) -> bool:
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
     """Return why a round was cut; None for a whole round.
 
-    A round is cut if it emitted fewer tokens than its accepted candidates plus one, or if the
-    length limit left no room for γ + 1 tokens, however many tokens it emitted.
+    A round is cut if it emitted fewer tokens than its accepted candidates plus one. If the length
+    limit left no room for γ + 1 tokens, a round counts as cut, whatever it emitted.
     """
     if entry.accepted is None:
         return None

@@ -46,7 +46,7 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
 
 
 def headline(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> tuple[str, str]:
-    """Return the verdict in a few words, and the interval, empty if the words contain it."""
+    """Return the verdict in a few words, and the interval or "" if the verdict contains it."""
     speed, low, high = metrics.speedup_observed, metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or speed is None:
         return "Speedup not measured", ""
@@ -319,7 +319,8 @@ def _reason(metrics: Metrics) -> str:
         low, _ = metrics.accounted_interval or (metrics.speedup_accounted or 0.0, 0.0)
         gains = low > (metrics.speedup_high or 0.0)
         return (
-            ", although the step costs predict a gain: work outside the step costs took longer"
+            ", although the step costs predict a gain: "
+            "work outside the step costs cancelled the gain"
             if gains
             else ""
         )

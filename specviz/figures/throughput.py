@@ -52,7 +52,10 @@ class ThroughputCurves(Value):
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """Return the forecast curve from ``speedups`` (at γ = 1, 2, ...), the ideal from ``alpha``."""
+    """Return the curves for γ = 1, 2, ..., one for each of ``speedups``.
+
+    The forecast curve comes from ``speedups``, the ideal curve from ``alpha``.
+    """
     gammas = tuple(range(1, len(speedups) + 1))
     step = costs.target_step(context)
     return ThroughputCurves(

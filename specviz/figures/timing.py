@@ -160,7 +160,10 @@ def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
 
 
 def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
-    """Return the half-width of the mean's interval, at least the one that the pilot predicts."""
+    """Return the half-width of the mean's interval.
+
+    The result is at least the half-width that the pilot predicts.
+    """
     found = _error(ratios)
     return found if plan is None else max(found, plan.error / math.sqrt(len(ratios)))
 

@@ -201,7 +201,10 @@ def _tokens(probs: Sequence[float]) -> float:
 
 
 def _later_draft_step(costs: StepCosts, context: float) -> float:
-    """Return the seconds of a later draft step; without later steps, of a first draft step."""
+    """Return the seconds of a later draft step.
+
+    If no later draft step was measured, return the seconds of a first draft step.
+    """
     return replace(costs, draft=(costs.draft_next or costs.draft[0],)).draft_step(context)
 
 

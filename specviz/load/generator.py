@@ -79,7 +79,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def seconds(self) -> float:
-        """Return the planned seconds: the window and both ramps, without the last answers."""
+        """Return the planned seconds: the window and both ramps, but not the last answers."""
         return 2 * self._settings.ramp + self._settings.seconds
 
     @property
@@ -113,7 +113,7 @@ class LoadGenerator(StoppableWork):
         return tuple(each.state for each in tuple(self._users))
 
     def stop(self) -> None:
-        """End all requests at once."""
+        """Cancel all requests immediately."""
         super().stop()
         self._over.set()
         with self._lock:
@@ -196,7 +196,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Return for how many seconds after the schedule's end due requests may still be sent."""
+        """Return for how long waiting requests may still be sent after the schedule has ended."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:

@@ -1,9 +1,9 @@
 """Deal the prompts of one block so that no lane finds a prompt in a prefix cache.
 
-The blocks of each half of A B B A get the same prompts in the same order. If an engine cannot
-switch off its prefix cache for a request, each prompt begins with a number. The number is different
-in every block of a sweep and in every pass over the suite. So prompts differ from their first token
-on, and all lanes miss the cache.
+Blocks that are compared with each other (A B, or B A) get the same prompts in the same order. If an
+engine cannot switch off its prefix cache for a request, each prompt begins with a number. The
+number is different in every block of a sweep and in every pass over the suite. So prompts differ
+from their first token on, and all lanes miss the cache.
 """
 
 from __future__ import annotations

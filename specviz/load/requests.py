@@ -89,7 +89,7 @@ def _record(
 def _chunks(
     trace: ServerTrace | None,
 ) -> tuple[tuple[float, ...], tuple[float, ...], bool, int]:
-    """Return arrival times, token counts, whether the counts are estimates, and their sum.
+    """Return arrival times, token counts, whether the counts are estimates, and the sum of tokens.
 
     If chunks have no token counts, all tokens are divided equally among them. Chunks that arrived
     at the same moment are joined.

@@ -61,7 +61,7 @@ class BatchCosts(Value):
 
 
 class BatchAcceptance(Value):
-    """Acceptance measured in runs of a single sequence, which is used for batches of every size.
+    """Acceptance in runs of a single sequence. Batches of every size use the same acceptance.
 
     ``reached[k]``: the share of rounds that accepted at least k + 1 candidates, among rounds with
     ``len(reached)`` candidates. ``other``: seconds per round and sequence outside both models.
@@ -117,7 +117,7 @@ class ExpertPoint(Value):
 
 
 class ExpertRun(Value):
-    """Runs of a mixture of experts, whose draft is the same model with one expert per token.
+    """Runs with a mixture of experts as target; its draft is the same model, one expert per token.
 
     ``step`` and ``verification`` are the distinct experts that a layer of the target reads in a
     step of plain decoding and in a verification. ``speedup`` is the observed speedup.
@@ -131,7 +131,7 @@ class ExpertRun(Value):
 
 
 class ExpertReads(Value):
-    """Distinct experts per layer that passes of a small Mixtral-shaped model read."""
+    """How many distinct experts a layer of a small Mixtral-shaped model reads per pass."""
 
     experts: int
     per_token: int

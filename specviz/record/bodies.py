@@ -160,7 +160,7 @@ def heads_of(shape: Shape, model: ModelShape) -> int:
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Return the number of parameters of the enlarged model: of its matrices and its norms."""
+    """Return the number of parameters in the matrices and norms of the enlarged model."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width
@@ -203,8 +203,8 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
 def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
     """Return how far a shape is from the size and from the usual proportions.
 
-    Widths of 1, 4, 16, … times the model's width are preferred, because these scale weights by
-    powers of two, which rounds no weight.
+    Widths of 1, 4, 16, … times the model's width are preferred, because they scale weights by
+    powers of two, so that no weight is rounded.
     """
     size_error = abs(math.log(parameters_of(shape, model) / size))
     proportion_error = abs(math.log(shape.layers * _WIDTH_PER_LAYER / shape.width))

@@ -57,8 +57,8 @@ _ALL = (
         name="untrimmed-target-cache",
         does="After a rejection, the target's cache keeps the rejected candidates.",
         symptom="both",
-        why="From then on the target reads tokens that are not in the text. Its distributions are "
-        "those of another text, and the draft, which reads the right text, agrees less with them.",
+        why="From then on the target reads tokens that are not in the text, so its distributions "
+        "belong to another text. The draft reads the right text, so the models agree less.",
         distance=0.48,
     ),
     Break(

@@ -68,8 +68,8 @@ _METHODS = (
         name="prompt-lookup",
         words="prompt lookup",
         short="lookup",
-        does="prompt lookup, which needs no model: it finds the last tokens again earlier in the "
-        "text, chat template included, and proposes the tokens that followed them there",
+        does="prompt lookup, which needs no model: it searches the earlier text, chat template "
+        "included, for the last tokens, and proposes the tokens that followed them there",
     ),
     DraftMethod(
         name="suffix",
@@ -122,7 +122,7 @@ DRAFTER_KEYS = {
     kind: "drafter" if kind == MODEL else f"drafter_{kind or 'alone'}"
     for kind in dict.fromkeys(method.drafts_with for method in _METHODS)
 }
-"""For each kind of draft, the parameter of a link that names the drafter.
+"""For each kind of draft, the name of the link parameter that holds the drafter.
 
 Each kind has its own parameter, so that each kind has its own default and remembers its own choice.
 """

@@ -42,10 +42,10 @@ class LoadLane(Value):
 class LoadSettings(Value):
     """The settings of every block of a sweep.
 
-    ``levels``: users, or requests per second. ``ramp``: seconds of load before and after the
-    window, which no figure includes. ``most_in_flight``: the maximum number of requests in flight
-    in an open loop. ``numbered``: whether, for an engine that cannot turn its prefix cache off for
-    a request, a number that is new in each block is put before the prompts.
+    ``levels``: users, or requests per second. ``ramp``: seconds of load before the window and again
+    after it, which throughput and latencies leave out. ``most_in_flight``: the maximum number of
+    requests in flight in an open loop. ``numbered``: whether each prompt begins with a number that
+    is new in each block, if an engine cannot turn its prefix cache off for a request.
     """
 
     mode: LoadMode = "closed"
@@ -126,9 +126,9 @@ class LoadBlock(Value):
 
     ``lane`` is the index of the lane in the sweep. ``begin`` and ``end`` bound the window.
     ``start`` is the index of the engine's start that served the block. ``repetition`` is the index
-    of the pass over all lanes; each pass begins with fresh starts. ``unit`` is the index of the
-    A B B A unit at this level within the start. ``restarted``: whether the engine restarted by
-    itself during the block.
+    of the sweep's repetition, which begins with fresh starts. ``unit`` is the index of the A B B A
+    unit at this level within the start. ``restarted``: whether the engine restarted by itself
+    during the block.
     """
 
     lane: int

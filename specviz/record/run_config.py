@@ -275,7 +275,10 @@ def settings_words(config: RunConfig) -> tuple[str, ...]:
 
 
 def _is_utf8(text: str) -> bool:
-    """Return whether the text was UTF-8: Python decodes other bytes to lone surrogates."""
+    """Return whether the text was decoded from valid UTF-8.
+
+    Python decodes invalid bytes to lone surrogates, so a text with one was not valid.
+    """
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 

@@ -40,7 +40,7 @@ _STOPPINGS = (
     Stopping(
         name="cost",
         words="while it pays",
-        does="drafts up to γ candidates while another candidate is expected to be worth its cost",
+        does="drafts another candidate as long as it is expected to be worth its cost, at most γ",
     ),
     Stopping(
         name="oracle",

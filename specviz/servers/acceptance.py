@@ -53,7 +53,7 @@ class MeasuringPlan(Value):
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are sent at once: at most half, for at least two groups."""
+        """Return how many prompts are sent at once: at most half of them, in two or more groups."""
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
@@ -303,7 +303,7 @@ class AcceptanceMeter(StoppableWork):
 
 
 def _counts_of(trace: ServerTrace) -> Counts:
-    """Return the counts over the rounds that an answer reports."""
+    """Return the sums of drafted and accepted candidates in one answer, from its rounds."""
     rounds = [(each.drafted, each.accepted or 0) for each in trace.rounds if each.drafted]
     most = max((drafted for drafted, _ in rounds), default=0)
     return Counts(

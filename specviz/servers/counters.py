@@ -193,7 +193,7 @@ def _consistent(found: Counters) -> Counters:
 
 
 def _grown(before: float | None, after: float | None) -> float | None:
-    """Return the increase of a counter; without an earlier value, it started at 0."""
+    """Return the increase of a counter; an unknown earlier value counts as 0."""
     return None if after is None else after - (before or 0.0)
 
 

@@ -149,7 +149,7 @@ def _outcome(
 
 
 def _steps(report: dict[str, Any]) -> list[Step] | None:
-    """Return the reported steps, which may be none; return None if there is no such report."""
+    """Return the reported steps, [] if there were none; None if the report does not list steps."""
     accepted = wholes(report.get("per_step_accepted"))
     drafted = wholes(report.get("per_step_drafted"))
     if len(accepted) != len(drafted) or len(accepted) != whole(report.get("num_spec_steps")):
@@ -167,7 +167,10 @@ def _totals(report: dict[str, Any]) -> ServerTotals:
 
 
 def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
-    """Return the outcome with every chunk as a step, checked against reported totals, if any."""
+    """Return the outcome in which every chunk is a step.
+
+    If vLLM reports totals, the steps are checked against them.
+    """
     found = pieces.pieces
     rounds = tuple(piece.as_step(place, speculates=True) for place, piece in enumerate(found))
     if report is None:

@@ -22,7 +22,7 @@ OlderAlpha = tuple[int, float | None]
 def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
     """Compute α for rows that lack it; return (run, α), newest first.
 
-    Computes at least one, then stops at ``deadline``.
+    Stop at ``deadline``, but compute at least one α.
     """
     found: list[OlderAlpha] = []
     for (run,) in db.execute(_UNREAD):

@@ -185,7 +185,7 @@ def test_explains_why_it_is_slower(figures: Metrics) -> None:
     assert "1.20 target steps, verifying 9 costs 1.40, and a round" in said(dearer)
     copied = with_costs(timed, gamma=8, c=0.0, v=2.3)
     assert "because verifying 9 tokens costs 2.30 target steps and" in said(copied)
-    assert said(with_tau(slow, 3.0)).endswith("work outside the step costs took longer.")
+    assert said(with_tau(slow, 3.0)).endswith("work outside the step costs cancelled the gain.")
     uncosted = with_costs(timed, gamma=8, c=None, v=1.05)
     assert said(uncosted) == f"{start}."
     wide = with_timing(uncosted, 0.7, 0.5, 0.9)

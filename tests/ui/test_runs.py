@@ -243,10 +243,10 @@ def test_runs_of_comparisons_are_hidden_until_wanted(library: Library) -> None:
     save_run(library, make_trace(), name="another")
     sound(app.run())
     assert list(table(app)["Run"]) == ["another"]
-    assert "1 run, 3 of comparisons hidden" in words(app)
+    assert "1 run, hidden runs of comparisons: 3" in words(app)
     sound(app.toggle(key="runs_of_comparisons").set_value(True).run())
     assert len(table(app)) == 4
-    assert "of comparisons hidden" not in words(app)
+    assert "hidden runs of comparisons" not in words(app)
 
 
 def test_chosen_rows_have_their_whole_names(library: Library) -> None:

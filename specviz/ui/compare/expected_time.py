@@ -26,7 +26,7 @@ def expected_time(plan: Plan) -> str:
 
 
 def _like_before(plan: Plan) -> float | None:
-    """Return the seconds per run in the newest comparison of these pairs at this length."""
+    """Return the seconds per run in the newest comparison with the plan's pairs and text length."""
     for job in reversed(the_job_queue().jobs):
         if isinstance(job, ComparisonJob) and _alike(job.plan) == _alike(plan):
             return job.seconds_each

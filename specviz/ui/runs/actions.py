@@ -62,9 +62,9 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
         help=f"Compare shows up to {MOST_LANES} runs side by side, with their times. Up to "
-        f"{MAX_LANES} runs of specviz also become lanes with their pairs and settings, which you "
-        "can measure again. Prompt, device and dtype are not copied, because all lanes of a "
-        "comparison share them.",
+        f"{MAX_LANES} runs of specviz also become lanes, which you can measure again. A lane gets "
+        "the pair and the settings of its run. Prompt, device and dtype are not copied, because "
+        "all lanes of a comparison share them.",
     )
     lanes, beside = (
         st.session_state.get(LANES_HANDOVER, ()),

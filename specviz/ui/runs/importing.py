@@ -1,7 +1,7 @@
 """Import traces from files into the library. A file is imported whole, or refused with a reason.
 
 Files are not trusted: a trace must parse, and its figures and player data must be computable. A run
-that is in the library is not imported again. The same holds for a run that the user has deleted.
+that is in the library is not imported again. If the user has deleted the run, it is restored.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def show_paging(total: int, hidden: int) -> None:
     ``hidden`` is the number of runs that are not listed because a comparison made them.
     """
     page, pages = st.session_state[_PAGE], _pages(total)
-    rest = f", {hidden:,} of comparisons hidden" if hidden else ""
+    rest = f", hidden runs of comparisons: {hidden:,}" if hidden else ""
     if pages == 1:
         st.caption(f"{total:,} run{'' if total == 1 else 's'}{rest}", width="content")
         return

@@ -23,4 +23,4 @@ def board_event(key: str) -> RoundRequest:
 
 
 def _nothing_to_do() -> None:
-    """Do nothing: Streamlit returns a state value only if it has a callback."""
+    """Do nothing. Streamlit returns the value of a state only if the state has a callback."""

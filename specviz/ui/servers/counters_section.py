@@ -44,7 +44,7 @@ def show_counters(info: ServerInfo, *, granted: bool) -> None:
     st.markdown("#### All requests of the engine")
     if not info.capabilities.counters:
         st.caption(
-            "This engine exposes no metrics. It does not support metrics, or its metrics are off."
+            "This engine exposes no metrics: it does not support them, or they are turned off."
         )
         return
     st.caption(

@@ -83,7 +83,7 @@ def place_at(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model with this name, given as it is or as the box shows it; else None."""
+    """Return the model with this name, which may be written as the box shows it, or None."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 

@@ -156,7 +156,10 @@ def _add_break_even(
 
 
 def _highest(ends: Sequence[End]) -> float:
-    """Return the upper end of an axis. Wide intervals may exceed it, so values stay legible."""
+    """Return the upper end of an axis that starts at 0.
+
+    Wide intervals may extend beyond this end. Otherwise they would squeeze the values together.
+    """
     values = max((each.value for each in ends), default=1.0)
     bars = max((each.high for each in ends if each.high is not None), default=values)
     return 1.08 * min(max(values, bars), 1.5 * values) or 1.0

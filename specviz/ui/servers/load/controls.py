@@ -137,7 +137,7 @@ def _choose_windows(choices: Choices, mode: LoadMode, levels: tuple[float, ...])
         )
         ramp = st.number_input(
             "Ramp, seconds", 0, 60, 2, key="load_ramp", bind=_LINKED, width=_NUMBER,
-            help="Load before and after the window, which no figure includes.",
+            help="Load before the window and after it. Throughput and latencies leave it out.",
         )  # fmt: skip
         budget = st.number_input(
             "Budget, minutes", 1, 24 * 60, 15, key="load_budget", bind=_LINKED,

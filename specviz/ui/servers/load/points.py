@@ -158,7 +158,10 @@ def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
 def _ends(
     shown: ShownSweep, place: int, value: Callable[[BlockFigures], float | None]
 ) -> dict[float, End]:
-    """Return a lane's mean over the A B B A units at each level, with Student's interval."""
+    """Return, for each level, the mean of ``value`` over the A B B A units of a lane.
+
+    Each mean has Student's interval.
+    """
     units: dict[float, dict[PromptRepeat, list[float]]] = {}
     for each in shown.figures.blocks:
         block, found = each.block, value(each)

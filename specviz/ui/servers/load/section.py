@@ -35,8 +35,8 @@ RECORDED = ASSETS / "recorded_load.json.gz"
 _START = "load_start"
 _TICK = 1.0  # seconds
 _LEAD = (
-    "Many users send prompts at the same time, with speculation and without, in blocks A B B A. "
-    "The sweep finds the load at which speculation stops being faster."
+    "Many users send prompts at the same time, to the target alone (A) and with speculation (B), "
+    "in the order A B B A. The sweep finds the load at which speculation stops being faster."
 )
 _ABOUT = "A serving engine with the embedded pair, at several numbers of users."
 
