@@ -191,7 +191,7 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel the current loading at its next progress report; stop the run that waits for it."""
+        """Cancel the current loading at its next progress report, and stop the waiting run."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
