@@ -93,7 +93,7 @@ def show_output(settings: Settings, example: Example) -> None:
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
         note = (
-            "The areas “rejected” and “accepted in excess” of all tokens together equal the "
+            "Summed over all tokens, the areas “rejected” and “accepted in excess” equal the "
             "distance (TV) between draft and target."
         )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")

@@ -73,7 +73,7 @@ class _Moved(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do not execute the module again: restore the spec that belongs to its new name."""
+        """Restore the spec of the module's new name; the module was executed already."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 

@@ -2,7 +2,7 @@
 
 Every run is a ``run`` command on a preset prompt. Times vary more between processes than within
 one, so runs of a single process would make the step costs look more accurate than they are. The
-first run of every setting is not counted: it supplies the step costs for the later ones.
+first run of every setting is not counted: it supplies the step costs for the later runs.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _ratios(runs: Sequence[AccountedRun]) -> Iterator[str]:
 
 
 def _forecasts(runs: Sequence[AccountedRun]) -> Iterator[str]:
-    """Yield the right panel: forecast intervals / observed speedup, the lowest first."""
+    """Yield the right panel: forecast intervals / observed speedups, in ascending order."""
     known = [
         (run.forecast_low / run.observed, run.forecast_high / run.observed)
         for run in runs

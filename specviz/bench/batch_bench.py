@@ -1,10 +1,10 @@
-"""The bench of batches: sequences speculated together, beside the forecast of their speedup.
+"""The bench of batches: decode sequences together; compare their speedup with its forecast.
 
 A repeat takes every batch in turn: it times the batch's phases alone, then decodes the prompts
 plainly, speculatively without the rows of ended texts (compact), and speculatively with padded
 passes. So forecast and measurement see the machine at the same time. The acceptance of the forecast
-comes from single runs of the batch's prompts; the batch must write the texts of these single runs.
-Forecast and measurement both count only the rounds in which all sequences are running.
+comes from single runs of the batch's prompts; the batch must write the same texts as these single
+runs. Forecast and measurement both count only the rounds in which all sequences are running.
 """
 
 from __future__ import annotations
@@ -260,14 +260,14 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return the first whole rounds of each run, as many as the run with the fewest has."""
+    """Return the first whole rounds of each run, equally many from every run."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]
 
 
 def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptance:
-    """Return the acceptance of the runs; in ``reached``, every run has the same weight."""
+    """Return the acceptance over all runs; in ``reached``, every run has the same weight."""
     whole = [[each for each in rounds if each.cut is None] for rounds in runs]
     whole = [rounds for rounds in whole if rounds]
     tested = sum(each.num_tested for rounds in whole for each in rounds)

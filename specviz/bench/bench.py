@@ -72,7 +72,7 @@ class _Amount(Value):
 
 
 class _Part(Value):
-    """The results of the pair, either without a body or with one."""
+    """The results of the pair, measured either without a body or with a body."""
 
     pair: dict[str, Any]
     environment: dict[str, Any]

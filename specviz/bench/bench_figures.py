@@ -46,7 +46,7 @@ class BenchFigures(Value):
 def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
 ) -> BenchFigures:
-    """Measure step costs and acceptance profiles; return how well they predict measured runs."""
+    """Measure step costs, acceptance profiles and runs; return how well the runs are predicted."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")
@@ -90,14 +90,14 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Return every second story. The speedup is measured on these, and γ chosen on the others."""
+    """Return every second story, to measure the speedup on. γ is chosen on the other stories."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 
 def _best_gamma(
     profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
 ) -> int:
-    """Return the γ with the highest forecast speedup on the stories not in ``measured``."""
+    """Return the γ with the highest forecast speedup on the stories other than ``measured``."""
     held_back = {preset.text for preset in measured}
     others = tuple(text for text in profile.texts if text.prompt not in held_back)
     known = replace(profile, texts=others)

@@ -109,7 +109,7 @@ def _run(target: Any, shape: ExpertShape, prompt: Sequence[int]) -> ExpertRun:
 
 @contextmanager
 def _distinct_experts(model: Any) -> Iterator[list[int]]:
-    """Collect the number of distinct experts that each pass uses in each layer."""
+    """Record how many distinct experts each pass uses in each layer."""
     found = list[int]()
 
     def count(_module: Any, _given: Any, routed: Any) -> None:

@@ -28,7 +28,7 @@ class GpuFigure(Value):
 
 
 class Goal(Value):
-    """The limits of a figure; with ``bodies``, they apply only to the figure at these bodies."""
+    """The limits of a figure. If ``bodies`` is given, the limits apply only at these bodies."""
 
     name: str
     least: float | None = None

@@ -66,7 +66,7 @@ def same_gamma(gamma: int) -> Assistance:
 
 
 def at_gamma(seconds: Mapping[str, Sequence[float]], gamma: int) -> dict[str, Sequence[float]]:
-    """Return ``seconds`` with this γ removed from the end of its keys, for the comparisons."""
+    """Return ``seconds`` with this γ removed from its keys: ``record 5`` becomes ``record``."""
     return {key.removesuffix(f" {gamma}"): value for key, value in seconds.items()}
 
 

@@ -99,7 +99,7 @@ def _plain(pair: Pair, config: RunConfig) -> Write:
 
 
 def _timed(pair: Pair, run: Iterable[_T]) -> tuple[float, tuple[_T, ...]]:
-    """Return the seconds that a run takes after its prefill, and the items that it yields."""
+    """Return the seconds that a run takes after its prefill, and the items that the run yields."""
     wait_for(pair)  # prefill may still be running
     began = time.perf_counter()
     made = tuple(run)

@@ -60,7 +60,7 @@ def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    """Return the token ids in a text. In the GGUF files written here, a token's text is its id."""
+    """Return the ids of a text's tokens. In GGUF files written here, a token's text is its id."""
     return tuple(int(word) for word in text.split())
 
 

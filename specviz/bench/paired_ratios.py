@@ -17,7 +17,7 @@ _MISSED = 0.025  # probability beyond each end of the interval
 
 
 class PairedRatio(Value):
-    """A median ratio with its interval; ``low`` and ``high`` are None below six repeats."""
+    """A median ratio with its interval; with fewer than six repeats, there is no interval."""
 
     value: float
     low: float | None

@@ -180,7 +180,7 @@ def _log_probs(pair: Pair, text: Text, ids: Sequence[int]) -> torch.Tensor:
 def _difference(
     reference: Sequence[tuple[tuple[int, ...], torch.Tensor]], pair: Pair, texts: Sequence[Text]
 ) -> dict[str, Any]:
-    """Return how far a quantised target's outputs are from those of its dequantised weights."""
+    """Return how far the outputs of quantised weights are from those of the dequantised weights."""
     kl, distance, same = [], [], []
     for (ids, old), text in zip(reference, texts, strict=True):
         new = _log_probs(pair, text, ids)

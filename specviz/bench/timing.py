@@ -113,9 +113,10 @@ def _compared(pair: Pair, lanes: Sequence[BenchLane], text: Text) -> tuple[list[
 
 
 def _agreed(lanes: Sequence[BenchLane], found: Sequence[Divergence], num_tokens: int) -> int:
-    """Return how many tokens to time: up to the first divergence of a lane that may differ.
+    """Return how many tokens to time.
 
-    Lanes with ``must_agree`` never shorten the text, although they may diverge in half precision.
+    The text ends at the first divergence of a lane without ``must_agree``. A lane with
+    ``must_agree`` never shortens the text, even if it diverges in half precision.
     """
     free = {lane.name for lane in lanes if not lane.must_agree}
     return min([num_tokens, *(each.position for each in found if each.lane in free)])

@@ -17,7 +17,7 @@ def has_ray() -> bool:
 
 
 def cluster_address(text: str) -> str:
-    """Return the address after ``ray:``; if empty, ``RAY_ADDRESS`` or a local cluster is used."""
+    """Return the address after ``ray:``; empty means ``RAY_ADDRESS`` or a local cluster."""
     name, colon, address = text.partition(":")
     if name != ON_RAY or (colon and not _ADDRESS.fullmatch(address)):
         raise ConfigError(f"--on is {shortened(text)!r}.", remedy="Use ray, or ray:HOST:PORT.")

@@ -171,8 +171,7 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
     """Merge the checks of all devices into one.
 
-    The result is the check of the first device, except for the free memory: this is the least free
-    memory of any device.
+    The result is the check of the first device, but its free memory is the least of all devices.
     ``present.others`` holds the other kinds of machine.
     """
     first = checks[0]

@@ -25,7 +25,7 @@ _PLACE = 8  # hexadecimal digits of a device's id
 
 
 class Need(Value):
-    """The resources that each device needs, and how it makes runs.
+    """The resources that a device needs, and how the device makes runs.
 
     If ``timed``, times are compared, so no node has more than one CPU device.
     """

@@ -167,7 +167,7 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Set how many CPU devices fit into the node's memory, unless runs are timed."""
+        """Set how many CPU devices fit into the node's memory; do nothing if runs are timed."""
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)
@@ -226,7 +226,7 @@ class DevicePool:
     def _hand_out(
         self, calls: Sequence[Call], waiting: deque[int], busy: dict[Any, tuple[Member, int]]
     ) -> None:
-        """Queue ``_QUEUED`` calls for each device, so that no device waits for this process."""
+        """Queue ``_QUEUED`` calls for each device, so that devices never wait for this process."""
         for depth in range(_QUEUED):
             for member in self._members:
                 if waiting and member.info is not None and len(member.places) <= depth:
@@ -250,7 +250,7 @@ class DevicePool:
         return [each for each in ready if each in pending]
 
     def _value(self, ref: Any, member: Member) -> Any:
-        """Return a call's value; None if the device died. If the call failed, raise its error."""
+        """Return a call's value, or None if the device died. Raise the error of a failed call."""
         errors = self._ray.exceptions
         try:
             value = self._ray.get(ref)

@@ -88,7 +88,7 @@ class ComparisonJob(MakerJob):
     def comparison(self) -> Comparison | None:
         """Return the comparison of the finished runs (cached).
 
-        None until each lane has a finished run.
+        Return None until each lane has a finished run.
         """
         with self._lock:
             measured = self.measured
@@ -108,7 +108,7 @@ class ComparisonJob(MakerJob):
         self._state = "running"
 
     def make_missing(self) -> Iterator[LaneRun]:
-        """Make the missing runs; yield each run once it is stored, and raise the error of a run."""
+        """Make the missing runs; yield each run once it is stored. Raises a failed run's error."""
         done = {job.key for job in self._measured}
         return run_plan(self.plan, self._make_blocks, self._keep, done)
 

@@ -22,7 +22,7 @@ from specviz.store.saving import summary_of
 Reuse = Literal["any", "unfinished", "restarted", "none"]
 """When to continue the newest generation.
 
-"any": always. "unfinished": if runs are missing. "restarted": if runs are missing and the
+"any": always. "unfinished": only if runs are missing. "restarted": if runs are missing and the
 generation is not generation 1, so that a restart leaves the first runs unchanged. "none": never.
 """
 
@@ -98,7 +98,7 @@ class KeptRuns:
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
                 "A lane's models or the machine changed after its first runs were stored.",
-                remedy="Compare again, which measures all lanes again.",
+                remedy="Compare again; all lanes are then measured again.",
             )
         if not self._begun:
             self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)

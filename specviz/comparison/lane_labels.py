@@ -53,8 +53,8 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
     """Return unique labels.
 
-    A duplicate label gets all settings in which the lanes differ or, if that is not enough, a
-    number.
+    A duplicate label gets all settings in which the lanes differ. If it is still a duplicate, it
+    gets a number.
     """
     longer = [
         label + extra if labels.count(label) > 1 else label

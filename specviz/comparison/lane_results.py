@@ -146,7 +146,7 @@ def values(
     figure: Callable[[Metrics], float | None],
     kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """Return a figure of each run, by prompt, repeat and, if ``kind`` is given, kind of machine."""
+    """Return each run's figure, by prompt and repeat; with ``kind``, also by kind of machine."""
     found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 

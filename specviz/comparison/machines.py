@@ -51,7 +51,7 @@ def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
 
 
 def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]:
-    """Return a function that returns the kind of machine that made a run.
+    """Return a function from a run to the kind of machine that made this run.
 
     If every lane has runs on only one kind of machine, there is nothing to keep apart: the function
     then returns None for every run.

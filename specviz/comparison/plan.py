@@ -199,13 +199,12 @@ def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
 def parse_lane(text: str, default: Lane) -> Lane:
     """Parse a lane from ``key=value,…``; missing keys are taken from ``default``.
 
-    ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft
-    alone is paired with the default's target, even if that is the embedded target.
-    ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights`` and
-    ``shared_vocabulary`` are also taken from the default, even if the models change.
-    ``epsilon``, ``residual`` and ``replacement`` are taken from the default only if the lane's
-    method uses them.
-    In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
+    ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft without
+    a target is paired with the default's target, even if this is the embedded target.
+    ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights`` and ``shared_vocabulary``
+    are also taken from the default, even if the models change. ``epsilon``, ``residual`` and
+    ``replacement`` are taken from the default only if the lane's method uses them. In values, write
+    ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}
@@ -328,7 +327,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return a value with numbers as in the file (1, not 1.0), so that the key is unchanged."""
+    """Keep each number as the file has it (1, not 1.0), so that the plan's key is unchanged."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

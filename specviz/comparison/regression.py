@@ -131,7 +131,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return the uncertainty of the ratio as a factor; None if a speedup has no interval.
+    """Return the error of the ratio as a factor; None if either speedup has no interval.
 
     The interval of the ratio is [ratio / factor, ratio · factor].
     """
@@ -240,7 +240,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the names of settings that differ; a setting missing in the file has its default."""
+    """Return the names of settings that differ. A setting missing in the file has its default."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

@@ -27,7 +27,7 @@ from specviz.values import Value
 class KindResult(Value):
     """Results of all lanes on prompts of one kind; ``kind`` is None for prompts without a kind.
 
-    ``over_first`` is each lane's speed / the first lane's speed, None for the first lane.
+    ``over_first`` has each lane's speed divided by the first lane's; None for the first lane.
     """
 
     kind: str | None

@@ -25,7 +25,7 @@ BEST = "★"
 
 
 class Row(Value):
-    """A figure's name, its text for each lane and for the target, and the best lanes' indices."""
+    """A figure: its name, its text for each lane and the target, and the best lanes' indices."""
 
     name: str
     texts: tuple[str, ...]
@@ -54,7 +54,7 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
 
 
 def legend(comparison: Comparison) -> str:
-    """Return a text that explains the brackets and the star, with warnings about c and v."""
+    """Return a text that explains the brackets and the star, and that warns about c and v."""
     means = (
         lane
         for each in comparison.lanes

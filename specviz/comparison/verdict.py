@@ -86,7 +86,7 @@ def _num_pairs(lanes: int) -> int:
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
     """Return the ratio of two runs with the interval that follows from their timing.
 
-    If a lane has several runs, or if the lanes have different targets, return ``found``.
+    If a lane has several runs, or if the lanes have different targets, return ``found`` unchanged.
     """
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
@@ -150,7 +150,7 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 
 
 def _narrowing(lead: Ratio) -> str:
-    """Return advice to measure more prompts or repeats, or an empty text if there are enough.
+    """Return advice to measure more prompts or repeats; empty if there are enough.
 
     Student's t gives a wide interval for only two prompts or repeats.
     """
@@ -166,7 +166,7 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """Return the difference as a percentage or factor; with a wide interval, only its ends."""
+    """Return the difference as a percentage or factor, or only the ends of a wide interval."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):

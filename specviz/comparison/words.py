@@ -70,7 +70,7 @@ def settings_of(plan: Plan) -> str:
 
 
 def interval_words(ratios: Iterable[Ratio | None]) -> str:
-    """Return the words after "mean" that say what the interval covers."""
+    """Return what a mean's interval covers, as words to put after "mean"."""
     match interval_units(ratios):
         case ["prompts"]:
             return "with its 95 % interval over prompts"

@@ -1,4 +1,4 @@
-"""Load the stored step costs of all pairs, for lists and exports, or delete them."""
+"""Load the stored step costs of all pairs (for lists and exports), or delete them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specviz.values import Value
 
 
 class PairCosts(Value):
-    """The step costs of a pair on a device with a kind of sampling; ``key`` names all three."""
+    """The step costs of one pair, one device and one kind of sampling; ``key`` names all three."""
 
     key: str
     runs: tuple[RunCosts, ...]

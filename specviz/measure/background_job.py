@@ -57,7 +57,7 @@ class Job(StoppableWork):
 
     @property
     def was_stopped(self) -> bool:
-        """Whether a stop was requested, in whatever state the job is."""
+        """Whether a stop was requested, even if the job has not ended yet."""
         return self._stopped
 
     @property

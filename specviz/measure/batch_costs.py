@@ -1,7 +1,7 @@
 """Measure and store the step costs of batches, by pair, bodies, device, threads and sampling.
 
-The step costs of batches are stored under the keys of ``step_costs.py``. The costs of a batch of
-one sequence are those in the table of ``step_costs.py``. The result contains only row counts that
+The step costs of batches are stored under the keys of ``step_costs.py``. A batch of one sequence
+has the costs in the table of ``step_costs.py``. The stored costs cover only the row counts that
 were measured.
 """
 
@@ -41,7 +41,7 @@ Clock = Callable[[], float]
 
 
 def contexts_of(pair: Pair) -> tuple[int, ...]:
-    """Return contexts from ``SHORTEST`` on, each four times the one before, up to the longest."""
+    """Return the contexts ``SHORTEST`` times 1, 4, 16, … and the longest context."""
     longest = min(pair.max_context or _LONGEST, _LONGEST) - _MARGIN
     found = [SHORTEST]
     while found[-1] * 4 < longest:

@@ -219,7 +219,7 @@ def can_be_forecast(record: Trace) -> bool:
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
-    """Return forecasts for every gamma; None without a profile or if its texts are too short.
+    """Return forecasts for every gamma; None if there is no profile or its texts are too short.
 
     Without step costs, the forecasts have no speedups.
     """

@@ -29,7 +29,7 @@ class LoadTimer:
             self._starts.append((activity, time.perf_counter()))
 
     def parts(self) -> tuple[LoadPart, ...]:
-        """Return the activities so far with their total times, up to now for the current one."""
+        """Return the activities with their total times so far, the current activity included."""
         if not self._starts:
             return ()
         ends = [*(start for _, start in self._starts[1:]), time.perf_counter()]
@@ -39,5 +39,5 @@ class LoadTimer:
         return tuple(LoadPart(text=text, seconds=each) for text, each in totals.items())
 
     def seconds_of_another_load(self) -> float:
-        """Return the time without downloads and compilation, which happen once."""
+        """Return the time without downloads and compilation, which another load does not repeat."""
         return sum(each.seconds for each in self.parts() if each.text not in self._once)

@@ -49,7 +49,7 @@ class LoadedPairs:
     def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
         """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading.
 
-        The time of a load is stored, without importing the engine, downloads and compilation.
+        The time of a load is stored. It excludes downloads, compilation and the engine's import.
         """
         pair = self.get(spec)
         if pair is not None:

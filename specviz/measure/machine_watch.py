@@ -43,7 +43,7 @@ def _processor_seconds() -> tuple[float, float]:
 
 
 def _clock_share() -> float | None:
-    """Return the clock frequency as a share of the highest; None unless both are reported."""
+    """Return the clock frequency divided by the highest; None unless both are reported."""
     try:
         clock = psutil.cpu_freq()
     except (AttributeError, NotImplementedError, OSError):

@@ -134,8 +134,8 @@ class MeasuredRun(Iterator[Round]):
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
         """Score the text, and add the run's step costs to the stored ones; do nothing after a stop.
 
-        Without any step costs, a table is measured if ``costs`` is set. If a table was measured
-        just before the run, a notice compares the run's own costs with that table.
+        If there are no step costs and ``costs`` is set, a table is measured. If a table was
+        measured just before the run, a notice compares the run's own costs with that table.
         """
         if self._run.finish == "stopped":
             return

@@ -46,7 +46,7 @@ class MadeRun(Value):
 
 
 class BlockRun(Value):
-    """A run of a block; ``warm_up`` is a run made before the first run of its lane in a process."""
+    """A run of a block. A process makes ``warm_up`` before its first run of the same lane."""
 
     order: RunOrder
     warm_up: RunOrder

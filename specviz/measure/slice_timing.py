@@ -74,7 +74,7 @@ def timed_slices(
 
     Args:
         budget: Seconds for the whole timing.
-        costs: The step costs that the run used to end drafting; None if it used none.
+        costs: The step costs by which the run ended drafting; None if it used no step costs.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 
@@ -135,7 +135,7 @@ class SliceTimer:
         )
 
     def _divide(self) -> None:
-        """Divide the text into slices of equally many rounds, sized by timing the first round."""
+        """Divide the text into slices of equally many rounds, after timing the first round."""
         (round_times,) = self._replay.speculative(0, 1)
         step = math.fsum(self._replay.alone(0, 1)) + round_times.decode
         rounds = max(1, round(self._seconds / (2 * step)))
@@ -145,7 +145,7 @@ class SliceTimer:
         self._turns = min(_MOST_TURNS, max(1, round(rounds / self._whole)))
 
     def _mean(self, lane: Lane, first: int, last: int) -> float:
-        """Return a lane's mean seconds for these rounds; rounds of a short text are repeated."""
+        """Return a lane's mean seconds for these rounds; a short text is timed several times."""
         return fmean(math.fsum(lane(first, last)) for _ in range(self._turns))
 
 

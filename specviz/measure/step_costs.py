@@ -3,7 +3,7 @@
 A body is a simulated size of a model. Every timed run adds the costs of its phases. The costs for
 another run are fitted to those of earlier runs; a table that was measured directly supplies the
 costs that no run has covered. Runs of other processes are preferred, because a disturbance of this
-process would affect both its runs and the costs that should explain these runs.
+process would slow both a run and the costs that should explain this run.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _fitted(
 
 
 def _latest(runs: Sequence[RunCosts]) -> tuple[RunCosts, ...]:
-    """Return the latest runs, limited per process so that runs of several processes are kept."""
+    """Return the latest runs, at most a few per process, to keep runs of several processes."""
     kept, counts = list[RunCosts](), Counter[str]()
     for run in reversed(runs):
         counts[run.process] += 1
@@ -167,7 +167,7 @@ def _measure_table(
 
 
 def _reads(pair: Pair, config: RunConfig) -> tuple[PassBytes | None, PassBytes | None]:
-    """Return the bytes that a draft step and a target step read."""
+    """Return the bytes that a draft step reads, and the bytes that a target step reads."""
     from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 
     return draft_bytes(pair, config), pass_bytes(pair.target)
@@ -197,7 +197,7 @@ def _quality(costs: StepCosts) -> tuple[bool, int, float]:
 
 
 def _table_key(pair: Pair, config: RunConfig) -> str:
-    """Return the key of a measured table; drafters without steps share their tables."""
+    """Return the key of a measured table. All drafters without draft steps share one key."""
     drafter = config.drafter if config.draft_method.has_steps else first_method("").name
     return costs_key(pair, config, drafter)
 
@@ -274,6 +274,6 @@ def _sampling(config: RunConfig) -> str:
 
 
 def _usual_settings(config: RunConfig) -> RunConfig:
-    """Return the settings without forks, and with the rule only if it changes the cost of trees."""
+    """Return the settings without forks. The rule is kept only if it changes the cost of trees."""
     rule = "match" if config.rule == "match" and not config.is_chain else "lossless"
     return dataclasses.replace(config, rule=rule, epsilon=0.0, residual="leftover", forks=())

@@ -21,8 +21,7 @@ _Span = tuple[str, int, int]  # a role, and where its message begins and ends
 def prompt_parts(trace: Trace) -> list[Part]:
     """Return texts and roles in the order of the prompt.
 
-    Without a chat, or if the template does not contain a message unchanged, return only the texts
-    of all tokens.
+    Without a chat, or if the template changes a message, return only the texts of all tokens.
     """
     texts = prompt_texts(trace)
     if not trace.config.chat:

@@ -161,7 +161,7 @@ def shared_payload(
     link: RunLink | None,
     moment: Mapping[str, str] | None,
 ) -> JsonObject:
-    """Return the data that runs of specviz and answers of other engines share.
+    """Return the data that a run of specviz and another engine's answer have in common.
 
     Args:
         config: The settings that describe how candidates are verified.
@@ -300,7 +300,7 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass and their relative error, or None for an error of 1 or more."""
+    """Return the times of a pass and their relative error; an error of 1 or more becomes None."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 

@@ -106,7 +106,7 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return, for each lane, its run on prompt ``item`` with the rate nearest the lane's median.
+    """Return each lane's run on prompt ``item`` whose rate is nearest the lane's median rate.
 
     All lanes race on one prompt, because runs on different prompts do not emit the same text.
     """
@@ -147,7 +147,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
 
 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return one entry per distinct target of the lanes: the target's times when it runs alone.
+    """Return an entry per distinct target of the lanes: the times of this target alone.
 
     The times of a target are those along the text of the first lane with this target.
     """

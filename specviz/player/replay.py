@@ -115,7 +115,7 @@ def comparison_html(
 
 
 def _prompt(comparison: Comparison, item: int) -> list[str]:
-    """Return a description of the race's prompt, in a list; empty if there is only one prompt."""
+    """Return a list with a description of the race's prompt; empty if there is only one prompt."""
     items = comparison.plan.items
     if len(items) == 1:
         return []

@@ -57,7 +57,7 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
 
 
 def head_of(trace: Trace) -> HeadInfo | None:
-    """Return the head that drafted, if any."""
+    """Return the drafting head that the run used; None if it used none."""
     draft = trace.pair.draft if trace.config.draft_method.needs_head else None
     return draft.head if draft else None
 
@@ -145,7 +145,7 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """Return the seconds of a target step halfway to the length limit, from the step costs."""
+    """Return the seconds of a target step after half of ``max_new_tokens``, from the step costs."""
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
@@ -195,7 +195,7 @@ def _rival(rival: Rival, pieces: Mapping[str, str]) -> JsonObject:
 
 
 def _known(facts: JsonObject) -> JsonObject:
-    """Return the facts that are not None; the rule determines which facts are recorded."""
+    """Return the facts that are not None. Which facts a run records depends on its rule."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -2,9 +2,9 @@
 
 A Streamlit component is one module, and a replay's security policy allows one script. So every file
 becomes a function that is called at once and returns the file's exports. As each file has its own
-function, equal names in different files cannot clash. A file's function comes after those of the
-files that it imports. Files are named by their paths below a root folder, such
-as ``player/race.js``.
+function, equal names in different files cannot clash. A file's function comes after the functions
+of the files that it imports. Files are named by their paths below a root folder, such as
+``player/race.js``.
 
 Only these imports and exports are supported, at the start of a line; others are refused::
 

@@ -164,7 +164,7 @@ def _not_reported(info: ServerInfo) -> str:
 def _lanes(trace: ServerTrace) -> JsonObject | None:
     """Return the times of both lanes: the answer, and the target alone.
 
-    None if the target alone was not timed.
+    Return None if the target alone was not timed.
 
     The tokens of the target alone were not timed one by one, so each gets the mean time. Both
     clocks start at the first token.

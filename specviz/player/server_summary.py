@@ -92,7 +92,7 @@ def speedup_words(trace: ServerTrace) -> str | None:
 
 
 def _place(trace: ServerTrace) -> str:
-    """Return "at this address" if everything was timed at one address, else the plural."""
+    """Return "at this address", or the plural if several addresses were timed."""
     alone = trace.baseline_address
     return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 

@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return the simulated sizes behind the headline and, if known, the speedup without them."""
+    """Return the note on simulated sizes, with the speedup at the models' own sizes if known."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()
@@ -182,7 +182,7 @@ def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
 
 
 def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
-    """Return both ends of each figure that is an interval; None if the ends are unknown."""
+    """Return the ends of each figure that is shown as an interval; None for unknown ends."""
     coins, prompt = m.intervals.coins, m.intervals.prompt
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,

@@ -167,7 +167,7 @@ class Judge:
         return choice
 
     def _asked(self, body: Mapping[str, object]) -> object:
-        """Return the answer to a request; send the request a second time if it fails."""
+        """Return the answer to a request. If the request fails, send it a second time."""
         try:
             return self._connection.post(CHAT, body)
         except ServerError:
@@ -213,7 +213,7 @@ def _reply(answer: object) -> object:
 
 
 def read_choice(reply: object) -> Choice:
-    """Return the choice at the beginning of a reply; "none" if the reply has no clear choice."""
+    """Return the choice at the beginning of a reply; "none" if this choice is not clear."""
     text = _REASONING.sub("", reply) if isinstance(reply, str) else ""
     found = _REPLY.match(text)
     if found is None or len({each.lower() for each in _BETTER.findall(text)}) > 1:

@@ -32,7 +32,7 @@ class RuleResult(Value):
     ``over_lossless``: the lane's tokens per second divided by those of the lossless lane.
     ``rejected``: the share of tested candidates that were rejected. ``bias``: the mean bias of a
     token. ``score``: the mean score of a text, None with a judge. ``won``: the win rate against
-    lossless texts; None with the measure *distance*, by which lossless texts always win.
+    lossless texts. It is None with the measure *distance*, because lossless texts then always win.
     """
 
     label: str
@@ -59,7 +59,7 @@ class ContestResult(Value):
 
 
 class QualityReport(Value):
-    """All results; ``scorer`` names the model or address behind the measure.
+    """All results; ``scorer`` names the model or the address that scored the texts.
 
     Each rule wrote ``texts`` texts per prompt; a text has at most ``tokens`` tokens.
     """

@@ -1,4 +1,4 @@
-"""Sentences on the result of an experiment; a comparison without an interval has no sentence."""
+"""Sentences on an experiment's result: one for each comparison that has an interval."""
 
 from __future__ import annotations
 

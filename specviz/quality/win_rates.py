@@ -59,7 +59,7 @@ def win_rate(outcomes: Outcomes) -> WinRate | None:
 
 
 def _wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the ends of Wilson's interval for a share of ``count`` prompts."""
+    """Return the ends of Wilson's interval for a share that was observed on ``count`` prompts."""
     squared = _SIGMAS**2 / count
     middle = (share + squared / 2) / (1 + squared)
     half = math.sqrt(squared * (share * (1 - share) + squared / 4)) / (1 + squared)

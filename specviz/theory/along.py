@@ -118,8 +118,8 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
 def variance_along(odds: ArrayLike, gamma: int) -> float:
     """Return the part of the variance of tokens per round that the random draws cause.
 
-    It is the variance given the token at which the round begins, averaged over whole rounds. The
-    result is 0 if no whole round fits into the text.
+    This part is the variance given the token at which the round begins, averaged over whole rounds.
+    The result is 0 if no whole round fits into the text.
     """
     chances, most = _checked(odds, (gamma,))
     begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]

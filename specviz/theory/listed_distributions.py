@@ -78,7 +78,7 @@ class ListedScore(Value):
 def needed(filters: Filters) -> int | None:
     """Return how many tokens must be listed per position for exact odds; None means all tokens.
 
-    At least one token must be listed: the likeliest tokens of the two models are compared.
+    At least one token must be listed, because the models' likeliest tokens are compared.
     """
     if filters.none or filters.temperature == 0.0:
         return 1

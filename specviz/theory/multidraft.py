@@ -150,7 +150,7 @@ class _Orders:
     left: NDArray[np.bool_]  # [orders, vocabulary], tokens not yet rejected
 
     def step(self) -> tuple[float, _Orders]:
-        """Return P(the next candidate is tested and accepted), and the orders after a rejection."""
+        """Return P(the next candidate is tested and accepted), and the orders if it is rejected."""
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]
         order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)

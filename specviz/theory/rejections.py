@@ -63,7 +63,7 @@ def batch_floor(expected_single: float) -> float:
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """Return how much M drafts lower the rejection probability at one position.
+    """Return how much M drafts instead of one lower the rejection probability at one position.
 
     One draft is rejected with probability r_1, all M with probability r_1 ... r_M, so the result is
     r_1 - r_1 ... r_M. r_m is the total variation between the draft and the residual after m - 1

@@ -38,7 +38,7 @@ class RoundsDistribution(Value, eq=False):
         return int(np.searchsorted(self.chances.cumsum(), share - _GONE))
 
     def speedup(self, rounds: float, draft_cost: float, verify_cost: float = 1.0) -> float:
-        """Return the speedup over the target alone if the text takes this many rounds."""
+        """Return the speedup over the target alone if the text takes ``rounds`` rounds."""
         return self.num_tokens / (rounds * (self.gamma * draft_cost + verify_cost))
 
 

@@ -96,7 +96,7 @@ class BlockSimulator:
     def _draw_one(
         self, written: _WrittenTexts, blocks: _Blocks, rng: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Draw and test one candidate in every block; return which blocks have all candidates."""
+        """Draw and test one candidate in every block; return which blocks are complete now."""
         at = blocks.start + blocks.place
         row = at * self._size + written.tokens[blocks.text, at]
         token = self._draft.draw(row, rng)

@@ -1,8 +1,8 @@
 """Figures on held-out text: both models' losses, and the draft's expected acceptance.
 
-Acceptance is measured along given text, with two figures: the mean of Σ min(draft, target) over all
-positions, at a temperature, and the share of positions where both models have the same most likely
-token.
+Two figures measure acceptance along given text. One is the mean of Σ min(draft, target) over all
+positions, at a temperature. The other is the share of positions where both models have the same
+most likely token.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def autocast(device: torch.device) -> torch.autocast:
 
 
 def _rate(schedule: Pace, step: int) -> float:
-    """Return the factor of the learning rate at this step, from 0 to 1."""
+    """Return the factor, from 0 to 1, that multiplies the learning rate at this step."""
     warmup = min(1.0, (step + 1) / schedule.warmup_steps)
     left = (schedule.total_steps - step) / schedule.total_steps
     return min(warmup, 1.0, left / schedule.decay_share)

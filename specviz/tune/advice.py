@@ -64,14 +64,14 @@ def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
 
 
 def _ends(cell: Cell | MeasuredCell) -> tuple[float, float]:
-    """Return the ends of a speedup's interval; both are the speedup if there is no interval."""
+    """Return the ends of a speedup's interval; without an interval, both ends are the speedup."""
     value = cell.speedup or 0.0
     low, high = (value if end is None else end for end in (cell.low, cell.high))
     return low, high
 
 
 def _width(answer: Answer, cell: Cell) -> str:
-    """Return a sentence on the main cause of a wide interval and how to narrow it, or ""."""
+    """Return why the interval is wide, and how to narrow it; "" if the interval is narrow."""
     if cell.from_texts is None or not is_wide(cell.low, cell.high):
         return ""
     if cell.from_texts < 0.5:
@@ -136,7 +136,7 @@ def speedup_text(cell: Cell) -> str:
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
-    """Return whether the values are expected, bounds or measured, and from which data."""
+    """Return whether the values are expected, lower bounds or measured, and their data."""
     texts = counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
     costs = "" if own else ", with the step costs of token-by-token verification"

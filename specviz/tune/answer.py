@@ -106,7 +106,7 @@ class Candidate:
         return step_times(costs, context, cell.gamma, drafts=drafts)
 
     def cumulative(self, cell: Cell, *, matching: bool = False) -> tuple[float, ...]:
-        """Return the shares of rounds that accept at least 1, 2, … candidates."""
+        """Return the share of rounds that accept at least n candidates, for n = 1, 2, …"""
         chances, gamma = matches_of if matching else self.chances, cell.gamma
         texts = [chances(each) for each in self._texts_within_support(cell.temperature)]
         weights = [rounds_along(each, gamma).rounds for each in texts]
@@ -119,7 +119,7 @@ class Candidate:
 
 
 def matches_of(text: ScoredText) -> Sequence[float]:
-    """Return, for every token of a text, 1 if it is the draft's likeliest token, else 0."""
+    """Return, for every token of a text, 1 if the token is the draft's likeliest, else 0."""
     assert text.scores is not None
     return [float(each) for each in text.scores.matches]
 

@@ -75,7 +75,7 @@ class AuditReport(Value):
 
     @property
     def passes(self) -> bool:
-        """Return whether there is no alarm and no difference at temperature 0 except near ties."""
+        """Return whether there is no alarm and, at temperature 0, no difference but near ties."""
         return not self.alarm and (self.greedy is None or self.greedy.passes)
 
 
@@ -222,7 +222,8 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions; without a draft, return uniform distributions.
 
-        They decide on which tokens the test bets. The rate of false alarms does not depend on them.
+        The draft's distributions decide on which tokens the test bets. The rate of false alarms
+        does not depend on these distributions.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])

@@ -210,7 +210,7 @@ class _Text(Value, eq=False):
 
 
 def _first_places(texts: Sequence[_Text], count: int) -> list[tuple[int, ...]]:
-    """Return the first text positions of each text, about ``count`` in total."""
+    """Return the earliest positions of each text, about ``count`` positions in total."""
     each = -(-count // max(1, len(texts)))
     return [text.starts[:each] for text in texts]
 

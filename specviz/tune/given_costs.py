@@ -37,7 +37,7 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 
 
 def read_verify_costs(text: str, source: str) -> dict[int, float]:
-    """Return verification costs by the number of tokens verified at once, from a JSON object."""
+    """Parse a JSON object; return the verification cost for each number of tokens in a pass."""
     try:
         record = json.loads(text, parse_int=float)  # float accepts any number of digits
     except (ValueError, RecursionError):

@@ -28,8 +28,8 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
     Args:
         field: Number of candidates, two or more.
-        budget: Number of measurements in the whole race. The race exceeds the budget by at most one
-            measurement of each candidate in each stage.
+        budget: Number of measurements in the whole race. In each stage, the race may exceed its
+            share of the budget by one measurement of each candidate.
     """
     assert field >= 2
     count = math.ceil(math.log2(field))

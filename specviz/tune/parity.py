@@ -173,7 +173,7 @@ class _Text(Value, eq=False):
 
 
 class _Walked(Value, eq=False):
-    """A unit (answers that the engine wrote at the same time) with its texts."""
+    """A unit (answers that the engine wrote at the same time), with the texts of its answers."""
 
     unit: Unit
     texts: tuple[_Text, ...]
@@ -203,7 +203,7 @@ class _Walked(Value, eq=False):
 
 
 def _explained(reference: Reference, gamma: int) -> bool:
-    """Return whether the files' own settings explain the engine's counts."""
+    """Return whether the settings in the head's files explain the engine's counts."""
     pairs = zip(reference.engine, reference.counts, strict=True)
     return fmean(distance(*each, gamma) for each in pairs) <= _NEAR
 

@@ -296,7 +296,7 @@ def _result(reference: Reference, level: float) -> ConditionResult:
 
 
 def _change(logarithm: Estimate, level: float) -> tuple[float, float]:
-    """Return the interval of a relative change of τ, given the logarithm of the ratio."""
+    """Return the interval of the relative change of τ, given an estimate of log(ratio of τ)."""
     low, high = logarithm.interval(level)
     return math.expm1(low), math.expm1(high) if high < _LARGEST else math.inf
 

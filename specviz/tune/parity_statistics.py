@@ -112,7 +112,7 @@ def _at_least(count: int, of: int, probability: float) -> float:
 
 
 def _solved(rising: Callable[[float], float], value: float) -> float:
-    """Return the probability at which a rising function reaches ``value``."""
+    """Return the probability at which the increasing function ``rising`` reaches ``value``."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -16,7 +16,7 @@ FindingKind = Literal["lower", "higher", "positions", "setting", "target", "cond
 
 
 class Counts(Value):
-    """How many rounds had candidates, how many candidates were drafted, and how many accepted."""
+    """How many rounds had candidates, and how many candidates were drafted and accepted."""
 
     drafts: int
     drafted: int

@@ -44,8 +44,8 @@ OddsOf = Callable[[ScoredText], ArrayLike]
 class Cell(Value):
     """The values at one γ and temperature. ``speedup`` is None without step costs or runs.
 
-    ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). For a lower
-    bound, ``tau`` is a lower bound, too.
+    ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). If the
+    speedup is a lower bound, so is ``tau``.
     """
 
     gamma: int
@@ -137,7 +137,7 @@ def with_runs(found: Surface, runs: Sequence[ShortRun], *, known_tau: bool) -> S
     """Return the surface with the speeds of short runs in its cells.
 
     Args:
-        known_tau: Keep the surface's tokens per round, which are exact.
+        known_tau: Whether to keep the surface's tokens per round, because they are exact.
     """
     cells = {(each.gamma, each.temperature): each for each in found.cells}
     by_place: dict[tuple[int, float], list[ShortRun]] = {}

@@ -162,13 +162,13 @@ class TextStudy(Value):
         return prompt_ids, written(pair, prompt_ids, replace(config, chat=False))
 
     def _groups(self) -> list[tuple[float, ...]]:
-        """Return the temperatures in groups that share step costs: those above 0, and 0."""
+        """Return the temperatures in groups that share step costs: all above 0, and 0 alone."""
         temperatures = [sampling.temperature for sampling in self.samplings]
         parts = [tuple(t for t in temperatures if (t == 0) is greedy) for greedy in (False, True)]
         return [part for part in parts if part]
 
     def _at(self, pair: Pair, temperature: float) -> RunConfig:
-        """Return the settings of the step-cost table to use.
+        """Return the settings whose step-cost table is used at this temperature.
 
         If the pair has a draft, the table includes the draft's steps, so that all candidates of the
         pair share one table. Early exit has its own table.

@@ -157,8 +157,8 @@ class TuneJob(MakerJob):
     def _num_more(self, seconds: float) -> int:
         """Return how many further continuations are needed and fit into the time.
 
-        The result is at most the number that exist already, because the estimate of the number
-        needed is rough.
+        The result is at most the number of existing texts, because the needed number is only
+        estimated roughly.
         """
         best, have = self.answer.best, self._continuations
         if best is None or not best[1].num_texts or not self._seconds:

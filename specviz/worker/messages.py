@@ -40,7 +40,8 @@ class RunRequest(PairRequest):
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The kind of prompt, or None. The worker predicts speedups only if ``kind`` is None.
+        kind: The user's name for the kind of prompt, or None. With a name, the worker predicts no
+            speedups.
         detects_chat: Whether to use the target's chat template if it has one.
     """
 
@@ -62,14 +63,14 @@ class PrepareRequest(PairRequest):
 
 
 class CheckRequest(PairRequest):
-    """Check a pair, and whether ``prompts`` can be run on it."""
+    """Check a pair, and check that the pair can continue ``prompts``."""
 
     prompts: tuple[TypedPrompt, ...] = ()
     chat: bool = False
 
 
 class RoomRequest(PairRequest):
-    """Ask how much memory is available for simulated sizes of a pair; takes about a second."""
+    """Ask how much memory is available for simulated sizes of a pair. This takes about a second."""
 
 
 class StudyRequest(PairRequest):
@@ -83,7 +84,7 @@ class UnloadRequest(Request):
 
 
 class EndCalibrationRequest(Request):
-    """End a repeated measurement of step costs; step costs stored earlier stay valid."""
+    """End the new measurement of step costs that a user requested; stored costs stay valid."""
 
 
 # Signals
@@ -98,7 +99,7 @@ class StopSignal(Signal):
 
 
 class CancelSignal(Signal):
-    """Cancel loading the models for a request, at the next progress report."""
+    """Cancel the loading of models for a request; takes effect at the next progress report."""
 
 
 # Events

@@ -12,7 +12,7 @@ _REMEDY = "The finished rounds are kept. Run again, or choose a smaller pair."
 
 
 def unexpected_end(code: int | None) -> SpecvizError:
-    """Return the error for a process that ended after it had started."""
+    """Return the error for a process that ended unexpectedly after it had sent ``Hello``."""
     return SpecvizError(f"The worker process {_ended(code)}.", remedy=_REMEDY)
 
 
@@ -25,7 +25,7 @@ def failed_start(code: int | None) -> SpecvizError:
 
 
 def is_device_fault(error: BaseException) -> bool:
-    """Return whether the error leaves the device unusable for this process."""
+    """Return whether this process can no longer use the device because of the error."""
     names = (kind.__name__ for kind in type(error).__mro__)
     known = isinstance(error, RuntimeError) and any(each in str(error) for each in _FAULTS)
     return known or "AcceleratorError" in names

@@ -119,12 +119,12 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Return ``value``, rounded down: a claim that holds up to ``value`` holds at the result."""
+    """Return ``value``, rounded down, so that a claim that holds up to ``value`` holds there."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Return ``value``, rounded up: a claim that holds from ``value`` on holds at the result."""
+    """Return ``value``, rounded up, so that a claim that holds from ``value`` on holds there."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 

@@ -145,7 +145,7 @@ def _barely_fits() -> Claim:
         f"tenth of its size, up to {paired / 1e9:.1f}B. A target between these sizes barely fits "
         "and leaves no memory for the draft. If the target does not fit and is read from main "
         "memory, a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
-        flip=f"If the draft has a tenth of the target’s size, the target may take "
+        flip=f"With a draft of a tenth of the target’s size, the target may take "
         f"{100 * paired / alone:.0f} % of the memory that it could use alone: "
         f"{paired / 1e9:.1f}B parameters on 80 GB.",
         figures=(
@@ -207,7 +207,7 @@ def _small_targets() -> Claim:
 
 
 def _with_overhead(cost: float, overhead: float) -> float:
-    """Return c if draft and target steps both take ``overhead`` target steps longer."""
+    """Return c if a draft step and a target step each take ``overhead`` target steps longer."""
     return (cost + overhead) / (1 + overhead)
 
 

@@ -73,7 +73,7 @@ def _high_temperature() -> Claim:
 
 
 def _at(row: LeviathanRow, temperature: float) -> LeviathanRow:
-    """Return the row for this temperature with the task and the draft of ``row``."""
+    """Return the row that has this temperature, and the task and the draft of ``row``."""
     return next(
         each
         for each in LEVIATHAN

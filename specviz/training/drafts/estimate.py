@@ -99,7 +99,7 @@ def draft_weight_bytes(plan: TrainingPlan, room: BodyRoom) -> float:
 
 
 def state_bytes(width: int, places: int) -> int:
-    """Return the bytes of a token's stored hidden states: the final one and ``places`` others."""
+    """Return the bytes stored per token: the final hidden state and ``places`` other states."""
     return _HALF * width * (places + 1) + _TOKEN_STATE_BYTES
 
 
@@ -124,7 +124,7 @@ def draft_size(plan: TrainingPlan, target: ModelShape) -> DraftSize:
 
 
 def kept_tokens(plan: TrainingPlan, target: ModelShape) -> int:
-    """Return how many different tokens the draft can propose: all of them for a small model."""
+    """Return how many different tokens the draft can propose. A small model can propose all."""
     if plan.kind == "small" or not 0 < plan.vocabulary < target.vocabulary:
         return target.vocabulary
     return plan.vocabulary

@@ -86,7 +86,7 @@ class TrainedFolder(Value):
         return stated or (positions if type(positions) is int and positions > 0 else _GAMMA)
 
     def target(self, given: str) -> str:
-        """Return the target's name: ``given``, else the name in the head's or training's files."""
+        """Return the target's name: ``given`` or, if empty, the name in the draft's files."""
         named = given or (self.head.target if self.head else "") or self.plan.get("name")
         if not isinstance(named, str) or not named:
             raise ConfigError(

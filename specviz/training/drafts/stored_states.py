@@ -105,7 +105,7 @@ class Windows(ABC):
             yield self._window([(each, 0) for each in self._texts[first : first + count]])
 
     def _begin(self, text: Text, random: np.random.Generator) -> int:
-        """Return where to begin a part of the text so that it contains written tokens."""
+        """Return where to begin a part so that the part contains tokens that the target wrote."""
         spare = len(text.ids) - self._length
         if spare <= 0:
             return 0

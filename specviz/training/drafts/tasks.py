@@ -25,7 +25,7 @@ class Task(Value):
     """A task for the target.
 
     If ``has_passage``, the task is about a passage that the target writes first. The passage
-    answers ``question``; if this is None, the target also writes the question.
+    answers ``question``; if ``question`` is None, the target also writes the question.
     """
 
     ask: str

@@ -154,7 +154,7 @@ class TrainingJob(MakerJob):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how much of the current ``stage`` is done, and how much is planned."""
+        """Return how many units of the current ``stage`` are done, and how many are planned."""
         return self._steps
 
     @property
@@ -276,7 +276,7 @@ class TrainingJob(MakerJob):
     def _enter(self, stage: str, done: int, planned: int, units: tuple[int, int]) -> None:
         """Update the progress and the mean pace.
 
-        ``units``: the units of work that are done and that remain, such as texts.
+        ``units``: how many units of work, such as texts, are done, and how many remain.
         """
         now, (count, left) = time.monotonic(), units
         if stage != self._step:

@@ -72,7 +72,7 @@ def worth(accepted: Sequence[float], costs: RoundCosts, *, limited: bool) -> Wor
     Args:
         accepted: Acceptance by position.
         costs: The costs of a round for each number of candidates.
-        limited: Whether the draft cannot propose more candidates than it has positions.
+        limited: Whether the number of trained positions limits the number of candidates.
     """
     most = min(len(costs.verify), len(accepted) if limited else MOST_CANDIDATES)
     return Worth(gains=tuple(_gain(accepted, costs, gamma) for gamma in range(1, most + 1)))
@@ -98,7 +98,8 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
     """Return the expected gain in speedup from training on ``MORE`` times as many tokens.
 
     For each position, the later half of the curve (acceptance against the logarithm of the tokens)
-    is fitted by a line, and the line is extended. None if the curve is too short for a fit.
+    is fitted by a line, and the line is extended. The result is None if the curve is too short for
+    a fit.
     """
     points = [each for each in curve if each.tokens > 0]
     if len(points) < _FEWEST_POINTS or points[-1].tokens < _LEAST_GROWTH * points[0].tokens:
@@ -115,7 +116,7 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
 
 
 def _along_line(points: Sequence[CurvePoint], place: int) -> tuple[float, float]:
-    """Return a position's acceptance now and after more training, both on a fitted line."""
+    """Fit a line; return its values for a position's acceptance now and after more training."""
     xs = [math.log(each.tokens) for each in points]
     ys = [each.accepted[place] for each in points]
     x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)

@@ -58,7 +58,7 @@ class WrittenTexts:
 
     @property
     def parts(self) -> tuple[list[int], list[int]]:
-        """Return the indices of the texts to train on, and of the held-out texts (at least one)."""
+        """Return the indices of the training texts and of the held-out texts (at least one)."""
         shared = _shared_beginning(self.texts)
         places = [_place(each.ids[shared:]) for each in self.texts]
         limit = max(HELD_OUT, min(places, default=0.0))

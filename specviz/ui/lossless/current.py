@@ -22,7 +22,7 @@ def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | N
 def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
     """Return the audits of the pair with this drafter and chat setting, oldest first.
 
-    An unfinished audit of this pair is included even if its drafter or chat setting differs.
+    An unfinished audit of this pair is included even with another drafter or chat setting.
     """
     audits = (each for each in the_job_queue().jobs if isinstance(each, AuditJob))
     like = config.drafter, config.chat

@@ -118,7 +118,7 @@ def _show_exports(draft: Path, kind: DraftKind) -> None:
 
 
 def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:
-    """Draw buttons that open the pair on other pages. ``switch_if_asked`` then opens the page."""
+    """Draw buttons that open the pair on other pages; ``switch_if_asked`` opens the chosen page."""
     with st.container(horizontal=True, key="train_links"):
         for page, label in _OPENED.items():
             st.button(

@@ -148,7 +148,7 @@ class _Grid:
         }
 
     def break_even(self) -> dict[str, list[float | None]]:
-        """Return line segments between cells above and below speedup 1, for one scatter trace."""
+        """Return the line between cells above and below speedup 1, as segments of one trace."""
         x, y = list[float | None](), list[float | None]()
         for row in range(len(self._rows)):
             for column in range(len(self._columns)):
@@ -196,7 +196,7 @@ def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoi
 
 
 def _scale_over_gamma(made: go.Figure, gammas: Sequence[int]) -> None:
-    """Start the y axis at 0; give every γ a tick, and end the x axis after the last γ."""
+    """Start the y axis at 0, give every γ a tick, and end the x axis after the last γ."""
     made.update_yaxes(rangemode="tozero")
     made.update_xaxes(dtick=1)
     if gammas:

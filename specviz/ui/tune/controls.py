@@ -188,7 +188,7 @@ def _pasted() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw the simulated draft sizes that differ from the pair's own; return the chosen ones."""
+    """Draw a choice of simulated draft sizes other than the pair's own; return the chosen sizes."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -216,7 +216,7 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw the choice of other methods; return the valid ones, and the refused ones with reasons.
+    """Draw the choice of other methods; return the valid methods, and why others are refused.
 
     Args:
         copies: Whether drafters that copy from the text are allowed.
@@ -266,7 +266,7 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw the controls; return whether lookup drafters are candidates, and the further drafts."""
+    """Draw the choice of drafts; return whether lookup drafters take part, and further drafts."""
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
         help="Both search the text for an earlier occurrence of its last tokens, and draft the "

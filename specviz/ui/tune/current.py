@@ -81,7 +81,7 @@ def shown_race(answer: Answer) -> RaceJob | None:
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
-    """Return the job if it measured this answer's candidates on the answer's prompts, else None."""
+    """Return the job; None if its candidates or its prompts are not those of this answer."""
     if job is None or job.items != answer.question.items:
         return None
     own = {each.lane for each in answer.candidates}
@@ -132,7 +132,7 @@ def follow(
 
 
 def phase_of(job: Job) -> Phase:
-    """Return the job's phase, or "" if the job has ended. A new phase reruns the page."""
+    """Return the job's phase, or "" if the job has ended. The page reruns if the phase changes."""
     if not job.going:
         return ""
     return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"

@@ -24,7 +24,7 @@ _GO = "tune go to watch"
 
 
 def take_watch_handover() -> bool:
-    """Return whether a setting was just handed over to Watch, and clear this state."""
+    """Return whether a setting was just handed over to Watch; the next call returns False."""
     return bool(st.session_state.pop(_GO, False))
 
 

@@ -1,4 +1,4 @@
-"""The advice, and the map over γ and temperature, whose cells can be measured or run on Watch."""
+"""The advice, and the map of γ and temperature. Cells can be measured, or opened on Watch."""
 
 from __future__ import annotations
 

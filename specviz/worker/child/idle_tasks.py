@@ -50,7 +50,7 @@ class CostsTask(Value):
 
 
 class ProfileTask(Value):
-    """A task that measures acceptance on a kind of prompt, then predicts a run's speedups."""
+    """A task that measures acceptance on one kind of prompt, and then predicts a run's speedups."""
 
     spec: PairSpec
     config: RunConfig
@@ -103,7 +103,7 @@ class IdleTasks:
         self._report_calibrating()
 
     def end_calibration(self) -> None:
-        """Drop the tasks that measure stored step costs again; other tasks remain."""
+        """Drop the tasks that measure step costs although some are stored; keep other tasks."""
         self._tasks = [task for task in self._tasks if not _is_calibration(task)]
         self._report_calibrating()
 

@@ -171,7 +171,7 @@ class Process:
             self._send(timing)
 
     def _complete_outlook(self, request: RunRequest, pair: Pair, began: Trace) -> None:
-        """Send the run's predicted speedups if its step costs were measured after it began."""
+        """Send the run's predicted speedups if step costs were measured after the run began."""
         if request.kind is not None or began.step_costs is not None:
             return
         costs = stored_costs(pair, request.config)

@@ -179,7 +179,7 @@ class Worker:
         return studying
 
     def end_calibration(self) -> None:
-        """Stop the repeated measurement of step costs; stored step costs stay valid."""
+        """End the new measurement of step costs that a user requested; stored costs stay valid."""
         with self._lock:
             if self._status.calibrating:
                 self._join(EndCalibrationRequest())
@@ -191,14 +191,14 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel the current loading at its next progress report; stop the run waiting for it."""
+        """Cancel the current loading at its next progress report, and stop the waiting run."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
                 self._cancel(self._queue.active)
 
     def cancel_preparing(self, spec: PairSpec) -> None:
-        """Cancel the preparation of this pair, but no runs and no preparation of other pairs."""
+        """Cancel the preparation of this pair. Runs and preparations of other pairs continue."""
         with self._lock:
             wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:
@@ -359,7 +359,7 @@ class Worker:
     # The end of the process
 
     def _on_end(self, link: Link, code: int | None) -> None:
-        """Fail the lost request and start another process.
+        """Report the lost request as failed, and start another process.
 
         A process that died before any request is replaced only with the next request, so a process
         that always dies at once is not restarted forever.

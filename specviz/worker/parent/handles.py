@@ -77,7 +77,7 @@ class Run:
 
     @property
     def decoded(self) -> bool:
-        """Return whether the last round has arrived; the baseline may still be running."""
+        """Return whether the last round has arrived; the target alone may not be timed yet."""
         return self.finished or (bool(self._rounds) and bool(self.detail))
 
     @property
@@ -107,7 +107,7 @@ class Run:
         return self._over.wait(seconds)
 
     def wait_for_round(self, seconds: float) -> bool:
-        """Wait for the run's first round or end; return False after a timeout."""
+        """Wait for the run's first round or its end; return False if neither comes in time."""
         return self._moved.wait(seconds)
 
     # Called by the client

@@ -69,12 +69,12 @@ class RequestQueue:
 
     @property
     def waits(self) -> bool:
-        """Return whether a request is waiting, or a pair is to be prepared."""
+        """Return whether a request is waiting, or the preparation of a pair is planned."""
         return bool(self._waiting) or self.wanted is not None
 
     @property
     def changes_pair(self) -> bool:
-        """Return whether a request loads or unloads a pair, now or later."""
+        """Return whether a pair is being loaded or unloaded, or soon will be."""
         active = self.active.request if self.active else None
         running = isinstance(active, PrepareRequest | UnloadRequest)
         waits = any(isinstance(each.request, UnloadRequest) for each in self._waiting)
