@@ -46,7 +46,7 @@ def smoothed(table: StepCosts) -> StepCosts:
 
 
 def _fitted(known: NDArray[np.int64], logs: Floats, rows: int) -> tuple[Floats, Floats]:
-    """Return log v at 2 to ``rows`` tokens, and the half-widths of its 95 % intervals.
+    """Return log v for each number of tokens from 2 to ``rows``, and half-widths of 95 % intervals.
 
     The slope and all jumps except the first are at least 0: terms with a negative coefficient are
     left out.

@@ -163,13 +163,13 @@ def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_Price
 def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
-            "One of the runs does not draft chains of γ candidates that are judged one by one.",
+            "The reach needs runs that draft chains of γ candidates and judge token by token.",
             remedy="Run with draft_until=count and a large γ.",
         )
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
     if trace.config.greedy and any(each.insight is None for each in drafted):
         raise ConfigError(
-            "A greedy run did not record the draft's probabilities.",
+            "One of the runs is greedy and was not recorded, so the draft's probabilities are missing.",
             remedy="Run it again with recording on.",
         )
 

@@ -32,7 +32,7 @@ def find_server(
 
     Args:
         model: The model's name, if the engine serves several; None for the first.
-        key: The environment variable of the bearer key, which must be bound to this address.
+        key: The environment variable with the bearer key. The key must be bound to this address.
         begin: Called with the connection before its first request, so that the caller can stop it.
     """
     connection = Connection(

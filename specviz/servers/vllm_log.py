@@ -36,8 +36,8 @@ _LONGEST = 5000  # characters of a line that are read
 def counters_of_log(text: str) -> tuple[Counters, ...]:
     """Return the running sums before the first log line and after each line.
 
-    Times are in seconds. They are read from the log, which has no year. In a log without times, a
-    line's duration is its drafted tokens divided by its drafted tokens per second.
+    Times are in seconds. They are read from the log, whose dates contain no year. In a log without
+    times, a line's duration is its drafted tokens divided by its drafted tokens per second.
     """
     sums = Counters(at=0.0, drafts=0.0, drafted=0.0, accepted=0.0)
     found = list[Counters]()

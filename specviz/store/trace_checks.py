@@ -183,7 +183,7 @@ def _trace(made: Trace) -> str | None:
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Return whether the fork fits the rounds, or the run was stopped before the fork."""
+    """Return True if the fork fits the rounds, or if the run was stopped before the fork."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates

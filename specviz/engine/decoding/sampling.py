@@ -92,7 +92,7 @@ class Draws:
     noise: torch.Tensor | None = None  # [depth + 1, vocabulary]
 
     def of_candidate(self, number: int) -> torch.Tensor:
-        """Return the uniform `[1]` that draws this candidate."""
+        """Return the uniform number with which this candidate is drawn, as a tensor `[1]`."""
         slot = draft_slot(number)
         return self.uniforms[slot : slot + 1]
 

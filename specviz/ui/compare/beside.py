@@ -83,8 +83,9 @@ def _show(library: Library, ids: Sequence[str]) -> None:
         st.warning(as_text(sentence))
     if len(found.rows) < FEWEST:
         st.info(
-            f"This tab compares {FEWEST} to {MOST_LANES} kept runs, of specviz and of other "
-            "engines, at their measured times. Choose runs on Runs and press Add to Compare."
+            f"This tab plays {FEWEST} to {MOST_LANES} kept runs side by side, at their measured "
+            "speed. They may be runs of specviz and of other engines. Choose them on the page "
+            "*Runs* and press *Add to Compare*."
         )
         st.page_link("pages/runs.py", label="Choose runs")
         return

@@ -232,7 +232,7 @@ def _name_model(label: str, key: str, placeholder: str | None = None) -> None:
 
 
 def _choose_loading(source: str) -> None:
-    """Draw device and dtype and, if the tokenizers may differ, the toggle Shared vocabulary."""
+    """Draw the boxes of device and dtype. Draw Shared vocabulary if the tokenizers may differ."""
     with st.container(horizontal=True):
         st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
         st.selectbox("Data type (dtype)", _DTYPES, key=_box("dtype"), bind=_LINKED)

@@ -169,7 +169,7 @@ def uploaded_items(key: str) -> tuple[SuiteItem, ...]:
 
 
 def typed_items(key: str) -> tuple[SuiteItem, ...]:
-    """Draw a text area for several prompts, and return them; empty without a text.
+    """Draw a text area, and return the prompts in its text; return none if it is empty.
 
     Raises:
         SpecvizError: There are too many prompts, or one is too long.

@@ -64,8 +64,8 @@ def show_results(
     st.caption("Times are percentiles: p50 / p90 / p99.")
     st.dataframe(speed_rows(shown.sweep, shown.figures), key=f"load_speeds_{key}", hide_index=True)
     st.caption(
-        "Requests are counted in the windows, failures and tokens in the whole blocks. Tokens are "
-        "given as received here and as counted by the engine."
+        "Requests are counted in the windows. Failures and tokens are counted in whole blocks. "
+        "Tokens are given as received here and as counted by the engine."
     )
     st.dataframe(count_rows(shown.sweep, shown.figures), key=f"load_counts_{key}", hide_index=True)
     if foreign is not None:

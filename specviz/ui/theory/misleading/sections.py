@@ -281,7 +281,8 @@ def show_temperature() -> None:
         "overlap does not always fall as temperature rises.",
         "exact",
         key="misleading_overlap",
-        alt="Acceptance at each temperature, with the same or the best temperature for the draft.",
+        alt="Acceptance at each temperature of the target, if the draft has the same temperature "
+        "or the best one.",
     )
     show_formula(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_{\text{draft}}/T)_x,\; "

@@ -198,7 +198,8 @@ def show_over_gamma(chosen: Setting) -> None:
             r"\hat c": "operations of a draft step / operations of a target step, here set to c",
             **names_in_formula("alpha", "gamma"),
         },
-        "Leviathan et al. 2023, theorem 3.11. The unit is the target alone's operations per token.",
+        "Leviathan et al. 2023, theorem 3.11. The unit is the number of operations that the target "
+        "alone needs per token.",
     )
 
 
