@@ -44,7 +44,7 @@ def command(options: argparse.Namespace) -> int:
     if options.accounting and (options.gpu or options.quick):
         raise ConfigError(
             "--accounting cannot be combined with --gpu or --quick.",
-            remedy="Remove one of these options; a run with --repeats 1 is short.",
+            remedy="Remove one of these options; for a short --accounting run, add --repeats 1.",
         )
     for name in ("bodies", "contexts", "gammas"):
         if getattr(options, name) is not None and not options.gpu:

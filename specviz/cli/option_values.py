@@ -116,7 +116,7 @@ def check_names(options: argparse.Namespace) -> None:
     """Raise ConfigError for an empty name, which other code would treat as a missing name."""
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
-        ("--pair", [options.pair], "Give the name of a pair, or omit --pair for the default."),
+        ("--pair", [options.pair], "Give the name of a pair, or omit the option for the default."),
         ("--target", [options.target], _NAMES),
         ("--draft", drafts, _NAMES),
     ):
