@@ -66,7 +66,7 @@ def test_experts() -> None:
 def test_sentences() -> None:
     said = measured_sentence(FOUND.points)
     assert "within 5.0 % of" in said
-    assert "Every text equals" in said
+    assert "Every text is the same" in said
     rows = batch_map(FOUND)
     assert "at 256 tokens from" in map_sentence(rows, 5)
     assert map_sentence(rows[:1], 5).count("tokens") == 1
