@@ -36,6 +36,7 @@ def test_a_copy_has_the_same_metadata_and_another_type(file: Path, tmp_path: Pat
     assert load_pair(PairSpec(target=str(copy), threads=1)).info.target.weights == "Q8_0"
 
 
+@pytest.mark.thorough
 def test_every_type_has_a_row(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llamacpp, "version", lambda: None)
     monkeypatch.setattr(quantised_bench, "_TOKENS", 8)

@@ -114,6 +114,7 @@ def test_a_run_before_the_body_is_ready_has_none(
     assert "target_body=30M" in page.url
 
 
+@pytest.mark.thorough
 def test_a_slider_changes_the_body_and_one_click_removes_it(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:

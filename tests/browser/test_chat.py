@@ -31,6 +31,7 @@ def own_server(serve: Callable[..., Server]) -> Server:
     return serve()
 
 
+@pytest.mark.thorough
 def test_two_messages_are_one_conversation(
     own_server: Server, open_page: Callable[..., Any], target: Path
 ) -> None:

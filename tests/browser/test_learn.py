@@ -163,6 +163,7 @@ def test_the_acceptance_probability_follows_the_bars(
     )
 
 
+@pytest.mark.thorough
 def test_a_step_is_solved_while_its_run_is_still_timed(
     timing: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -212,6 +212,7 @@ def long_run(stamped_server: Server, browser: Any) -> Iterator[dict[str, Any]]:
     context.close()
 
 
+@pytest.mark.thorough
 def test_every_round_of_a_long_run_arrives_once_and_in_order(long_run: dict[str, Any]) -> None:
     trace, seen = long_run["trace"], long_run["seen"]
     assert len(trace.token_ids) == 1000

@@ -45,6 +45,7 @@ def test_on_a_phone_every_number_of_the_map_is_legible(
     assert not any(overlap(one, other) for one, other in combinations(numbers, 2))
 
 
+@pytest.mark.thorough
 def test_on_a_phone_the_verdict_comes_before_the_settings_and_a_lane_names_its_run(
     untouched: Server, open_page: Callable[..., Any]
 ) -> None:

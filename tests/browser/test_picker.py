@@ -60,6 +60,7 @@ def choose(page: Any, key: str, text: str) -> None:
     raise AssertionError(f"no list with {text}")
 
 
+@pytest.mark.thorough
 def test_a_target_is_found_by_typing_and_used_without_a_draft(
     machine: Server, open_page: Callable[..., Any]
 ) -> None:

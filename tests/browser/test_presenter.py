@@ -220,6 +220,7 @@ def test_a_live_run_continues_in_it(server: Server, open_page: Callable[..., Any
     assert "present" not in page.inner_text("[data-testid=stCode]")
 
 
+@pytest.mark.thorough
 def test_a_link_shows_the_first_view_in_it(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page("about:blank", stage=True)
     page.goto(f"{server.url}/?present=1", wait_until="commit")  # it may be gone when all is loaded

@@ -60,6 +60,7 @@ STAGE = """() => {
 }"""
 
 
+@pytest.mark.thorough
 def test_restarting_a_run_never_empties_the_player(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

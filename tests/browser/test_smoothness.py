@@ -107,6 +107,7 @@ def test_a_finished_run_plays_smoothly(
     assert 1 / rate < machine.allowed(1 / FINISHED_FPS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.1, 0.9, 0.5, 0.0, 1.0, 0.3])
 def test_seeking_shows_the_right_round(finished: Any, long_trace: Trace, share: float) -> None:
     starts = [0, *accumulate(events_of(entry) for entry in long_trace.rounds)]

@@ -49,6 +49,7 @@ def test_from_the_button_to_the_head_in_watch(
     assert draft["name"].endswith("tinystories-eagle3/draft")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [420, pytest.param(1024, marks=pytest.mark.thorough)])
 def test_the_costs_fit_the_window(
     server: Server, open_page: Callable[..., Any], width: int

@@ -280,6 +280,7 @@ def test_a_prompt_of_two_thousand_tokens(demo: Demo, open_page: Callable[..., An
     assert_whole(page)
 
 
+@pytest.mark.thorough
 def test_a_folder_name_in_a_link_is_shown_literally(
     server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:

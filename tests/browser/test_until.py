@@ -231,6 +231,7 @@ def live_server(serve: Callable[..., Server]) -> Server:
     return serve("tests/browser/apps/live_app.py")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "pace", ["now", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("4", "instant"))]
 )

@@ -25,6 +25,7 @@ JOBS = (
 )
 
 
+@pytest.mark.thorough
 def test_a_killed_worker_is_reported_and_replaced(
     server: Server, open_page: Callable[..., Any], machine: Machine
 ) -> None:

@@ -153,6 +153,7 @@ def test_refuses_bad_input_in_one_line_before_loading_a_model(
     assert requested["engine"].requested == {}
 
 
+@pytest.mark.thorough
 def test_it_runs_on_the_embedded_pair(capsys: pytest.CaptureFixture[str]) -> None:
     usual = ["audit", "--threads", "1", "--temperature", "0", "--runs", "6", "--json"]
     assert main(usual) == 0

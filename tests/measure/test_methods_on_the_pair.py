@@ -49,6 +49,7 @@ def widest(point: DraftsPoint) -> float:
     return max(abs(each) for each in found if each is not None)
 
 
+@pytest.mark.thorough
 def test_drafts_and_trees_match_their_recorded_expectations() -> None:
     points = rejections_over_drafts(several())
     assert [each.label for each in points] == [

@@ -20,6 +20,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KilledCommand:
     return KilledCommand("tests.worker.ready_jobs:compare_all", words=[], folder=tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", KILLS)
 def test_continues_after_being_killed_at_any_moment(command: KilledCommand, most: int) -> None:
     chance, library = random.Random(4), Library()
