@@ -95,3 +95,20 @@ def test_requests_to_another_machine_must_be_confirmed() -> None:
     assert "Up to 64 requests" in words(app)
     app.button(key="quality_start").click().run()
     assert "not confirmed" in app.error[0].value
+
+
+def test_an_experiment_takes_prompts_of_ones_own() -> None:
+    app = section(**SMALL | {"quality_prompts": "12"})
+    sound(app.segmented_control(key="quality_suite").set_value("Several prompts").run())
+    typed = app.text_area(key="quality_suite_file_typed")
+    sound(typed.set_value("One day\n---\nThe cat\n---\nA boy").run())
+    assert app.slider(key="quality_prompts").max == 3
+    sound(app.slider(key="quality_prompts").set_value(2).run())
+    assert "2 prompts" in words(app)
+
+
+def test_one_prompt_is_refused() -> None:
+    app = section(**SMALL)
+    sound(app.segmented_control(key="quality_suite").set_value("Several prompts").run())
+    app.text_area(key="quality_suite_file_typed").set_value("One day").run()
+    assert "two prompts" in app.error[0].value

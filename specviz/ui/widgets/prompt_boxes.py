@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
 from specviz.errors import ConfigError
 from specviz.record.prompts import (
+    CHAT_PROMPTS,
     MAX_SUITE_BYTES,
+    PRESETS,
+    SHIPPED_SUITES,
     Preset,
     SuiteItem,
     read_chat_prompts,
@@ -187,6 +191,23 @@ def typed_key(key: str) -> str:
 
 
 OWN_SUITES = {TYPED: typed_items, FILE: uploaded_items}
+
+
+def choose_items(key: str, *, chat: bool) -> tuple[str, tuple[SuiteItem, ...]]:
+    """Draw the choice of prompts; return the suite's name and its prompts.
+
+    Args:
+        chat: Whether chat prompts are the default.
+
+    Raises:
+        SpecvizError: The user's own prompts cannot be used.
+    """
+    source = st.segmented_control(
+        "Prompts", (PRESETS, CHAT_PROMPTS, *OWN_SUITES), key=key,
+        default=CHAT_PROMPTS if chat else PRESETS,
+    )  # fmt: skip
+    own = partial(OWN_SUITES.get(source or "", uploaded_items), f"{key}_file")
+    return source or "", SHIPPED_SUITES.get(source or "", own)()
 
 
 def _link(preset: str) -> None:

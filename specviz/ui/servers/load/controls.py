@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import streamlit as st
 
@@ -18,12 +17,12 @@ from specviz.load.order import MOST_REQUESTS, LoadOrder, lanes_of
 from specviz.load.planning import check_budget, words_of_most
 from specviz.record.load_run import LoadLane, LoadMode, LoadSettings
 from specviz.record.numbers import counted, time_text
-from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES, SuiteItem
+from specviz.record.prompts import SuiteItem
 from specviz.servers.address import SERVER_KEY, is_local
 from specviz.ui.servers.controls import Choices
 from specviz.ui.servers.places import Place, place_at
 from specviz.ui.widgets.plain_text import as_text, show_error
-from specviz.ui.widgets.prompt_boxes import FILE, OWN_SUITES, TYPED, uploaded_items
+from specviz.ui.widgets.prompt_boxes import choose_items
 from specviz.values import Value
 
 _LINKED = "query-params"
@@ -31,7 +30,6 @@ _MODES: dict[str, LoadMode] = {"closed loop": "closed", "open loop": "open"}
 _CLOSED, _OPEN = _MODES
 _USERS, _FIRST_USERS = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8)
 _RATES, _FIRST_RATES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.5, 1.0, 2.0)
-_SOURCES = (PRESETS, CHAT_PROMPTS, TYPED, FILE)
 _MOST_ADDRESSES = 4  # besides the sidebar's
 _NUMBER, _LEVELS = 148, 520  # pixels: a number box, the box of levels
 _MODE_HELP = (
@@ -160,12 +158,8 @@ def _choose_prompts(
     problems: list[SpecvizError], *, chat: bool
 ) -> tuple[str, tuple[SuiteItem, ...]]:
     """Draw the choice of prompts; return the suite's name and its prompts."""
-    source = st.segmented_control(
-        "Prompts", _SOURCES, default=CHAT_PROMPTS if chat else PRESETS, key="load_suite"
-    )
     try:
-        own = partial(OWN_SUITES.get(source or "", uploaded_items), "load_suite_file")
-        return source or "", SHIPPED_SUITES.get(source or "", own)()
+        return choose_items("load_suite", chat=chat)
     except SpecvizError as error:
         problems.append(error)
         return "", ()

@@ -37,7 +37,7 @@ from specviz.quality.sentences import other_sentences, rule_sentences
 from specviz.quality.win_rates import WinRate
 from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import SuiteItem, chat_suite, preset_suite
+from specviz.record.prompts import SuiteItem
 from specviz.record.run_config import RunConfig
 from specviz.record.token_text import text_without_end
 from specviz.store.dataclass_json import from_json
@@ -59,11 +59,13 @@ from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.page_parts import show_chart, slider, whole_slider
 from specviz.ui.widgets.pair_panel import active_spec, has_chat
 from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.ui.widgets.prompt_boxes import choose_items
 from specviz.ui.widgets.recorded_example import show_example_caption
 
 RECORDED = ASSETS / "recorded_win_rates.json"
 _LINKED, _RULE = "query-params", "quality_rule"
 _SHOWN = 60  # characters of a prompt in the list
+_FEWEST = 2  # prompts that an interval needs
 _LISTED = 100  # stored comparisons that are searched for experiments
 _OFFERED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)
 _SCORERS: dict[Measure, str] = {
@@ -103,7 +105,7 @@ def show_quality() -> None:
     chat = has_chat(status, spec)
     left, right = st.columns([5, 8], gap="medium")
     with left:
-        start = _choose_experiment(spec, chat_suite() if chat else preset_suite(), chat=chat)
+        start = _choose_experiment(spec, chat=chat)
         if st.button("Measure win rates", type="primary", key="quality_start"):
             try:
                 start()
@@ -118,7 +120,7 @@ def show_quality() -> None:
             follow(job, partial(_show_job, job))
 
 
-def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bool) -> _Start:
+def _choose_experiment(spec: PairSpec, *, chat: bool) -> _Start:
     """Draw the controls; return the function that the start button calls."""
     st.caption(
         f"The pair of this session ({as_text(spec.title)}) writes the texts. If needed, the pair "
@@ -132,7 +134,7 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
         help="Over-acceptance runs twice: once with recovered tokens from the residual (OPT), once "
         "with recovered tokens from the target (UNO).",
     )  # fmt: skip
-    count = whole_slider("Prompts", 2, len(items), min(12, len(items)), key="quality_prompts")
+    items, count = _choose_prompts(chat=chat)
     texts = whole_slider(
         "Texts per prompt and rule", 2, 12, TEXTS, key="quality_texts",
         hint="For each prompt, every text of a lossy rule is compared with every text of the "
@@ -157,6 +159,21 @@ def _choose_experiment(spec: PairSpec, items: tuple[SuiteItem, ...], *, chat: bo
     except SpecvizError as problem:
         show_error(problem)
     return lambda: _start(experiment(), scoring())
+
+
+def _choose_prompts(*, chat: bool) -> tuple[tuple[SuiteItem, ...], int]:
+    """Draw the choice of prompts; return a suite, and how many of its prompts to use."""
+    try:
+        _, items = choose_items("quality_suite", chat=chat)
+    except SpecvizError as problem:
+        show_error(problem)
+        return (), 0
+    if len(items) <= _FEWEST:
+        return items, len(items)
+    most = len(items)
+    return items, whole_slider(
+        "Number of prompts", _FEWEST, most, min(12, most), key="quality_prompts"
+    )
 
 
 def _start(experiment: Experiment, scoring: Scoring) -> None:
