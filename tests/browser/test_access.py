@@ -58,6 +58,7 @@ def test_no_serious_violation(server: Server, open_page: Callable[..., Any]) -> 
         assert serious_violations(page) == [], scheme
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [

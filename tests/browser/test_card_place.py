@@ -51,6 +51,7 @@ def assert_beside(page: Any, token: str) -> None:
     assert all(card["top"] >= each["bottom"] for each in (*tokens, *rounds))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_card_and_token_are_both_in_view(
     demo: Demo, open_page: Callable[..., Any], trace: Trace, width: int, height: int

@@ -62,6 +62,7 @@ def test_the_pair_loads_behind_it(server: Server, open_page: Callable[..., Any])
 
 
 # Other tests start at the root of a separate server.
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", [pytest.param("/", marks=pytest.mark.thorough), "/watch"])
 def test_a_cold_deep_link_opens_its_page(
     serve: Callable[..., Server], open_page: Callable[..., Any], path: str

@@ -251,6 +251,7 @@ ESCAPE_AFTER_REMOVAL = """() => {
 }"""
 
 
+@pytest.mark.thorough
 def test_it_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
     """While the page is drawn again, its address may be an older one, without the mode."""
     data = data_of(recorded())

@@ -175,6 +175,7 @@ def update_seconds(page: Any, presses: int, sentence: str) -> float:
 WEIGHT = "each => getComputedStyle(each).fontWeight"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("path", "marked"),
     [("bias", "Section"), pytest.param("watch", "Link", marks=pytest.mark.thorough)],

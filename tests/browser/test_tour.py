@@ -220,6 +220,7 @@ NO_STORAGE = """Object.defineProperty(window, 'localStorage', {
 })"""
 
 
+@pytest.mark.thorough
 def test_it_works_without_local_storage(demo: Demo, browser: Any) -> None:
     context = browser.new_context()
     context.add_init_script(NO_STORAGE)

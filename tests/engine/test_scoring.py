@@ -116,6 +116,7 @@ def of_text(candidate: Candidate) -> float:
     return min(1.0, candidate.draft_prob / candidate.target_prob)
 
 
+@pytest.mark.thorough
 def test_fifty_runs_have_the_expected_rejections() -> None:
     """On the embedded pair; given the texts, only verdicts vary, with known variance."""
     pair = load_pair(PairSpec(name="tinystories", threads=1))

@@ -79,7 +79,10 @@ def _ignore_rejected(entry: Round) -> Round:
     )
 
 
-@pytest.mark.parametrize("gamma", [2, 5, 8])
+@pytest.mark.parametrize(
+    "gamma",
+    [pytest.param(2, marks=pytest.mark.thorough), pytest.param(5, marks=pytest.mark.thorough), 8],
+)
 def test_block_verification_is_never_worse_in_a_round(gamma: int) -> None:
     check = block_check([written(seed, rule="block", gamma=gamma) for seed in range(3)])
     assert len(check.rounds) > 100

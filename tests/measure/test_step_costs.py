@@ -68,6 +68,7 @@ def test_drafters_without_steps_share_a_table(pair: Pair, empty_home: Path, quic
         assert step_costs(pair, config) == lookup
 
 
+@pytest.mark.thorough
 def test_costs_come_from_earlier_runs_of_other_processes_if_there_are_any(
     pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_rule_that_accepts_more_than_recorded_fails() -> None:
     assert z_of(rejection_count([written(9, broken=Hasty())]).z) < -LIMIT
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_a_lazier_unbiased_rule_rejects_more_on_the_same_positions(share: float) -> None:
     check = lazier(lossless_runs(), share)
