@@ -204,7 +204,7 @@ def choose_items(key: str, *, chat: bool) -> tuple[str, tuple[SuiteItem, ...]]:
     """
     source = st.segmented_control(
         "Prompts", (PRESETS, CHAT_PROMPTS, *OWN_SUITES), key=key,
-        default=CHAT_PROMPTS if chat else PRESETS,
+        default=CHAT_PROMPTS if chat else PRESETS, wrap=True,
     )  # fmt: skip
     own = partial(OWN_SUITES.get(source or "", uploaded_items), f"{key}_file")
     return source or "", SHIPPED_SUITES.get(source or "", own)()
