@@ -203,7 +203,7 @@ def choose_items(key: str, *, chat: bool) -> tuple[str, tuple[SuiteItem, ...]]:
         SpecvizError: The user's own prompts cannot be used.
     """
     source = st.segmented_control(
-        "Prompts", (PRESETS, CHAT_PROMPTS, *OWN_SUITES), key=key,
+        "Prompts", (PRESETS, CHAT_PROMPTS, TYPED, FILE), key=key,
         default=CHAT_PROMPTS if chat else PRESETS, wrap=True,
     )  # fmt: skip
     own = partial(OWN_SUITES.get(source or "", uploaded_items), f"{key}_file")
