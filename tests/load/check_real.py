@@ -82,7 +82,8 @@ def llamacpp_chat() -> Iterator[tuple[str, str]]:
     with TemporaryDirectory(prefix="specviz-") as temporary:
         target = Path(temporary, "target")
         write_chat_model(target)
-        (head,) = export(_chat_head(), "gguf", Path(temporary), target=str(target)).files
+        # The second file is the model card.
+        head, *_ = export(_chat_head(), "gguf", Path(temporary), target=str(target)).files
         drafting = Drafting(method="draft-eagle3", place=head)
         with (
             real_engines.llamacpp(model=model, drafting=drafting, gamma=3, at_once=MOST) as address,
