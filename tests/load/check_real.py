@@ -175,7 +175,9 @@ def _check_schedule(findings: Findings) -> None:
 
 
 def _words(speedup: Ratio) -> str:
-    return f"{speedup.value:.2f} ({speedup.low or 0:.2f} to {speedup.high or 0:.2f})"
+    if speedup.low is None or speedup.high is None:
+        return f"{speedup.value:.2f}"
+    return f"{speedup.value:.2f} ({speedup.low:.2f} to {speedup.high:.2f})"
 
 
 def _compare(first: LoadFigures, second: LoadFigures, findings: Findings) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from specviz.load.load_job import LoadJob, LoadOrder
 from specviz.load.stored import sweep_to_json
 from specviz.record.load_run import LoadBlock, LoadRequest, LoadSettings, LoadSweep
-from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES
+from specviz.record.prompts import PRESETS, SHIPPED_SUITES
 from specviz.servers.finding import find_server
 from specviz.ui.servers.load.section import RECORDED
 from tests.servers import real_engines
@@ -37,7 +37,7 @@ def record_sweep() -> None:
 def swept(address: str, alone: str, settings: LoadSettings) -> LoadSweep:
     """Return a complete sweep over two engines; raises the error of a sweep that fails."""
     servers = find_server(address), find_server(alone)
-    name = CHAT_PROMPTS if settings.chat else PRESETS
+    name = settings.suite or PRESETS
     items = SHIPPED_SUITES[name]()
     order = LoadOrder(
         servers=servers[:1],
