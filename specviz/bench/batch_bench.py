@@ -22,7 +22,6 @@ from specviz.figures.batch_forecast import FORECAST_LABEL, batch_map, batch_spee
 from specviz.measure.batch_costs import (
     BATCHES,
     GAMMAS,
-    Clock,
     clock_of,
     contexts_of,
     measure_batch_costs,
@@ -36,6 +35,7 @@ from specviz.values import Value
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
+    from specviz.engine.decoding.batch_timer import Clock
 
 Say = Callable[[str], None]
 Texts = Sequence[tuple[int, ...]]

@@ -49,7 +49,7 @@ def command(options: argparse.Namespace) -> int:
         )
     if options.batch and (options.gpu or options.accounting or options.quantised):
         raise ConfigError(
-            "--batch does not go with --gpu, --accounting or --quantised.",
+            "--batch cannot be combined with --gpu, --accounting or --quantised.",
             remedy="Remove one of these options.",
         )
     if options.temperature and not options.batch:

@@ -75,8 +75,7 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
     """Yield each kind of phase in a slice, with its mean seconds.
 
-    Draft phases whose first step is fed different numbers of tokens are different kinds. For
-    verification and overhead, that number makes no difference.
+    Only the kind of a draft phase depends on the number of tokens that its first step is fed.
     """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
@@ -293,10 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the time of a first draft step fed two tokens, relative to one fed one token.
-
-        The ratio comes from the table. Without a table that has both, it is 1.
-        """
+        """Return the table's time of a first step fed two tokens / fed one; 1 if it lacks one."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -394,10 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return the cost if it is known; else interpolate between its neighbours.
-
-    The error of an interpolated cost covers both neighbours.
-    """
+    """Return a known cost, or interpolate with an error that covers both neighbours."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

@@ -1,8 +1,7 @@
-"""Measure and store the step costs of batches, by pair, bodies, device, threads and sampling.
+"""Measure the step costs of batches, and store forecasts that are made from them.
 
-The step costs of batches are stored under the keys of ``step_costs.py``. A batch of one sequence
-has the costs in the table of ``step_costs.py``. The stored costs cover only the row counts that
-were measured.
+The tables of ``step_costs.py`` hold the costs of one sequence. Here, every batch is measured, a
+batch of one included, at exactly the numbers of rows that its forecast needs.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import TYPE_CHECKING
 import psutil
 
 from specviz.measure.step_costs import costs_key
-from specviz.record.batch_costs import BatchCosts, BatchForecast, Grid
+from specviz.record.batch_costs import BatchCosts, BatchForecast
 from specviz.record.run_config import RunConfig
-from specviz.store import load_value, save_value
+from specviz.store import save_value
 from specviz.store.kept_values import kept_values
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
-    from specviz.engine.decoding.batch_timer import BatchTimer
+    from specviz.engine.decoding.batch_timer import BatchTimer, Clock
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 GAMMAS = (1, 2, 3, 5, 8)
@@ -36,8 +35,6 @@ _FEW, _LONG = 2, 0.3  # so few of one that takes more seconds than this
 _SHARE = 0.5  # of the free memory that the caches may take
 _LONGEST = 4096  # tokens of context, for models that have no limit
 _MARGIN = 32
-
-Clock = Callable[[], float]
 
 
 def contexts_of(pair: Pair) -> tuple[int, ...]:
@@ -65,7 +62,6 @@ def measure_batch_costs(
     batches: Sequence[int],
     contexts: Sequence[int],
     gammas: Sequence[int],
-    repeats: int = 1,
     clock: Clock = time.perf_counter,
     say: Callable[[str], None] = lambda _: None,
 ) -> BatchCosts:
@@ -73,37 +69,30 @@ def measure_batch_costs(
     from specviz.engine.decoding.batch_timer import BatchTimer
 
     settings = replace(config, gamma=max(gammas), record=False)
-    plain, one, two, later = ([] for _ in range(4))
-    verify = [list[tuple[float, ...]]() for _ in gammas]
+    grids = [list[tuple[float, ...]]() for _ in range(4 + len(gammas))]
     for batch in batches:
         fitting = _fitting(pair, batch, contexts)
         say(f"step costs of {batch} sequences at {len(fitting)} contexts")
         if fitting:
             timer = BatchTimer(pair, settings, batch, fitting[-1], clock)
-            columns = [_column(timer, each, gammas, repeats) for each in fitting]
+            columns = [_column(timer, each, gammas) for each in fitting]
         else:
             columns = []
-        rows = [tuple(each[index] for each in columns) for index in range(4 + len(gammas))]
-        for grid, row in zip((plain, one, two, later, *verify), rows, strict=True):
-            grid.append(row)
+        for index, grid in enumerate(grids):
+            grid.append(tuple(each[index] for each in columns))
+    plain, one, two, later, *verify = map(tuple, grids)
     return BatchCosts(
         batches=tuple(batches),
         contexts=tuple(contexts),
         gammas=tuple(gammas),
-        draft=(_grid(one), _grid(two)),
-        draft_next=_grid(later),
-        plain=_grid(plain),
-        verify=tuple(_grid(each) for each in verify),
+        draft=(one, two),
+        draft_next=later,
+        plain=plain,
+        verify=tuple(verify),
     )
 
 
-def _grid(rows: Sequence[tuple[float, ...]]) -> Grid:
-    return tuple(rows)
-
-
-def _column(
-    timer: BatchTimer, context: int, gammas: Sequence[int], repeats: int
-) -> tuple[float, ...]:
+def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[float, ...]:
     """Return the seconds of a plain step, the draft steps and the verifications.
 
     Draft phases and verifications alternate, as in a run, so that the processor's caches are in the
@@ -112,16 +101,15 @@ def _column(
     """
     plain, drafts = list[float](), [list[float]() for _ in _PHASES]
     verifications: list[list[float]] = [[] for _ in gammas]
-    for _ in range(repeats):
-        for number in range(max(len(_PHASES), len(gammas))):
-            plain += _row(lambda: (timer.plain_step(context),))[0]
-            kind, chosen = number % len(_PHASES), number % len(gammas)
-            drafting, verifying = _row(lambda at=(kind, chosen): (
-                timer.draft_phase(context, *_PHASES[at[0]]),
-                timer.verification(context, gammas[at[1]]),
-            ))  # fmt: skip
-            drafts[kind] += drafting
-            verifications[chosen] += verifying
+    for number in range(max(len(_PHASES), len(gammas))):
+        plain += _row(lambda: (timer.plain_step(context),))[0]
+        kind, chosen = number % len(_PHASES), number % len(gammas)
+        drafting, verifying = _row(lambda at=(kind, chosen): (
+            timer.draft_phase(context, *_PHASES[at[0]]),
+            timer.verification(context, gammas[at[1]]),
+        ))  # fmt: skip
+        drafts[kind] += drafting
+        verifications[chosen] += verifying
     one, two, longer = (median(each) for each in drafts)
     later = max(1e-9, (longer - one) / _LATER)
     return median(plain), one, two, later, *(median(each) for each in verifications)
@@ -153,10 +141,6 @@ def _free_memory(pair: Pair) -> float:
 
 def save_batch_forecast(pair: Pair, config: RunConfig, found: BatchForecast) -> None:
     save_value(_KIND, costs_key(pair, config), found)
-
-
-def stored_batch_forecast(pair: Pair, config: RunConfig) -> BatchForecast | None:
-    return load_value(_KIND, costs_key(pair, config), BatchForecast)
 
 
 def newest_batch_forecast() -> BatchForecast | None:

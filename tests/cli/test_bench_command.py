@@ -67,7 +67,7 @@ def test_bench_loads_the_pair_with_and_without_bodies(
 
 def test_batch_refuses_other_modes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--batch", "--gpu"]) == 2
-    assert "--batch does not go with" in capsys.readouterr().err
+    assert "--batch cannot be combined with" in capsys.readouterr().err
     assert main(["bench", "--temperature", "0.7"]) == 2
     assert "--temperature needs --batch." in capsys.readouterr().err
 

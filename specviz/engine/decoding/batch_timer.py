@@ -25,7 +25,7 @@ from specviz.record.run_config import RunConfig
 
 _T = TypeVar("_T")
 _SPREAD = 0.02  # of the random keys and values: their scores must not overflow
-Clock = Callable[[], float]
+Clock = Callable[[], float]  # returns seconds
 
 
 class BatchTimer:

@@ -290,10 +290,7 @@ def _weights_words(kind: str) -> str:
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether the bodies are decided, by the user, a link or Watch's default.
-
-    The choice "none" counts as decided.
-    """
+    """Return whether the user, a link or Watch's default has chosen bodies, or chosen "none"."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
@@ -314,10 +311,7 @@ def forget_bodies() -> None:
 
 
 def put_pair(target: str, draft: str) -> None:
-    """Set the controls to two models without simulated sizes. Call before they are drawn.
-
-    Each model is given by its path or Hub id.
-    """
+    """Set the controls to two models, by path or Hub id, without bodies. Call before drawing."""
     if all(os.path.isabs(each) or os.path.exists(each) for each in (target, draft) if each):
         values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
     else:
@@ -371,10 +365,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value.
-
-    If the control is not drawn yet, use the value in the link, else the value on the last page.
-    """
+    """Return a control's value; before it is drawn, that of the link or of the last page."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""
