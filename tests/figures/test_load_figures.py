@@ -162,3 +162,15 @@ def test_failures_and_totals_that_differ_are_one_line_each() -> None:
     assert sum("failed" in each and "429" in each for each in said.warnings) == 1
     assert sum("+5" in each for each in said.checks) == 1
     assert sum("the engine's counters confirm" in each for each in said.checks) == 1
+
+
+def test_overlap_is_stated_from_the_least_and_the_most_requests_in_flight() -> None:
+    sweep = sweep_of((4,), units=1)
+    assert "on average, all users" in load_words(sweep, load_figures(sweep)).checks[0]
+    block = sweep.blocks[0]
+    half = replace(block, requests=tuple(each for each in block.requests if each.user in (0, 1)))
+    twice = replace(block, requests=(*block.requests, *block.requests))
+    changed = replace(sweep, blocks=(half, twice))
+    first, second, *_ = load_words(changed, load_figures(changed)).checks
+    assert "at least 50 % of the users" in first
+    assert "100 % more requests than users" in second
