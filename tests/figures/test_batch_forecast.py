@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,21 @@ def test_with_independent_acceptance_it_is_the_formula(batch: int) -> None:
     c = costs.draft_phase(batch, 256, 5, fed_more=alpha**5) / 5 / plain
     expected = speedup(alpha, 5, c, costs.v(batch, 256, 5))
     assert batch_speedup(costs, acceptance, batch, 256, 5) == pytest.approx(expected)
+
+
+def test_overhead_counts_once_per_sequence() -> None:
+    costs = batch_costs()
+    without, slow = (replace(ACCEPTANCE, other=seconds) for seconds in (0.0, 1e-3))
+    for batch in (1, 8):
+        round_seconds = (
+            ACCEPTANCE.tokens(5)
+            * costs.plain_step(batch, 256)
+            / batch_speedup(costs, without, batch, 256, 5)
+        )
+        ratio = batch_speedup(costs, without, batch, 256, 5) / batch_speedup(
+            costs, slow, batch, 256, 5
+        )
+        assert ratio == pytest.approx(1.0 + batch * 1e-3 / round_seconds)
 
 
 def test_a_batch_of_one_sequence_has_free_rows_and_a_large_one_has_none() -> None:

@@ -31,6 +31,7 @@ def test_only_the_given_clock_counts(pair: Pair) -> None:
     )
     assert found.plain == ((1.0,),)
     assert found.draft_phase(2, 16, 1) == 1.0
+    assert found.draft_phase(2, 16, 4) == pytest.approx(1.0)  # longer phases took no longer
 
 
 def test_a_row_ends_at_the_longest_context_that_fits(
