@@ -12,8 +12,8 @@ export interface RunPayload {
   rounds: SentRounds;
   /** Null if the target alone was not timed. */
   lanes: Lanes | null;
-  /** Seconds per step of the target alone, from step costs; null if they were not measured. */
-  target_step: number | null;
+  /** The times that the step costs predict; null if the costs are not known. */
+  step_costs: StepSeconds | null;
   summary: Summary;
   charts: Charts;
   /** Whether rounds, or a forecast after the run, may still arrive. */
@@ -25,6 +25,14 @@ export interface RunPayload {
   link?: RunLink | null;
   /** The moment to open the run at, as in a link. */
   moment?: Record<string, string> | null;
+}
+
+/** Seconds according to the step costs. */
+export interface StepSeconds {
+  /** A step of the target alone. */
+  target: number;
+  /** The mean round; null if the costs do not cover such rounds. */
+  round: Parts | null;
 }
 
 /** The text of a forked run, from the fork on. */

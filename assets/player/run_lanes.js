@@ -1,6 +1,5 @@
-// Draws two lanes on one clock: the run as measured, and the target alone along the same text. A long
-// run scrolls with the cursor, and a strip below shows which part of it
-// is in view.
+// Draws two lanes on one clock: the run, and the target alone along the same text. A long run scrolls
+// with the cursor, and a strip below shows which part of it is in view.
 
 import { UNDER_WAY } from "./base_store.js";
 import { make, setText } from "./elements.js";
@@ -20,9 +19,10 @@ import { eventsOf } from "./round_events.js";
 import { themeOf } from "./theme.js";
 
 /** @import { ClockWindow } from "./lane_painting.js" */
+/** @import { Parts, StepSeconds } from "./payload.d.ts" */
 /** @import { RunStore } from "./run_store.js" */
 
-const FROM_STEP_COSTS = "target alone: from step costs, not measured yet";
+const NOT_MEASURED = "from step costs, not measured yet";
 const LEAST_STEP = 4.5; // pixels for one token of the target alone
 
 class RunLane {
@@ -74,8 +74,10 @@ class RunLanes {
     /** @type {number[]|null} */
     this.alone = null;
     this.open = false;
-    /** Seconds per step of the target alone from step costs, until it is timed. @type {number|null} */
-    this.step = null;
+    /** Seconds from step costs, until the run is timed. @type {StepSeconds|null} */
+    this.costs = null;
+    /** The mean round of the step costs, once per round. @type {Parts[]|null} */
+    this.expected = null;
     this.sums = [0];
     this.drawn = "";
     this.spoken = "";
@@ -124,27 +126,41 @@ class RunLanes {
   updateClock() {
     const { recording, data } = this.store;
     const lanes = recording.id === data.run?.id ? data.lanes : null;
-    const timed = lanes?.speculative?.length === recording.rounds.length ? lanes.speculative : null;
-    if (!this.clock.fits(recording, timed)) this.clock = new LaneClock(recording, timed);
+    const rounds = recording.rounds.length;
+    const timed = lanes?.speculative?.length === rounds ? lanes.speculative : null;
     const alone = lanes?.target ?? null;
-    this.open = Boolean(lanes?.open);
-    const step = alone ? null : this.stepUntilTimed();
-    const tokens = step ? recording.tokens[recording.rounds.length] : 0;
-    if (alone === this.alone && step === this.step && (!step || tokens === this.sums.length - 1)) return;
+    const costs = alone ? null : this.costsUntilTimed();
+    const tokens = costs ? recording.tokens[rounds] : 0;
+    const changed = costs !== this.costs || alone !== this.alone;
+    if (changed || (costs && tokens !== this.sums.length - 1)) {
+      this.sums = sumsOf(alone ?? Array(tokens).fill(costs?.target));
+      this.expected = costs?.round ? Array(rounds).fill(costs.round) : null;
+    }
     this.alone = alone;
-    this.step = step;
-    this.sums = sumsOf(alone ?? Array(tokens).fill(step));
+    this.costs = costs;
+    const times = timed ?? this.expected;
+    if (!this.clock.fits(recording, times)) this.clock = new LaneClock(recording, times);
+    this.open = Boolean(lanes?.open);
   }
 
-  /** While the run is in progress, the target alone runs at the rate of its step costs. */
-  stepUntilTimed() {
+  /**
+   * While the run is in progress, both lanes have the times of the step costs. Times of a watched
+   * round include its record, so a ratio with step costs would contradict the formula.
+   */
+  costsUntilTimed() {
     const { recording, data, underWay } = this.store;
-    return underWay && recording.id === data.run?.id ? (data.target_step ?? null) : null;
+    return underWay && recording.id === data.run?.id ? (data.step_costs ?? null) : null;
   }
 
   /** Whether the lane of the target alone has times, measured or from step costs. */
   get runs() {
-    return Boolean(this.alone || this.step);
+    return Boolean(this.alone || this.costs);
+  }
+
+  /** How the times were obtained while they are not measured. */
+  get provisional() {
+    if (!this.costs) return "";
+    return this.costs.round ? `both lanes: ${NOT_MEASURED}` : `target alone: ${NOT_MEASURED}`;
   }
 
   get total() {
@@ -214,7 +230,7 @@ class RunLanes {
   showOutcome() {
     const { recording, cursor, underWay } = this.store;
     const over = cursor >= recording.end && recording.end > 0 && !underWay && this.alone;
-    const words = over ? this.outcome() : this.step ? FROM_STEP_COSTS : "";
+    const words = over ? this.outcome() : this.provisional;
     if (this.result.textContent !== words) this.result.textContent = words;
     this.result.classList.toggle("unsure", this.open);
     const spoken = `${this.foreign ? "The answer" : "Two lanes"} on one clock. ${words || (this.foreign ? "" : "Speculative decoding above, the target alone below.")}`;

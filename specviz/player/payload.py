@@ -34,6 +34,7 @@ from specviz.player.round_values import (
     head_item,
     lanes,
     round_items,
+    step_seconds,
     target_step,
 )
 from specviz.player.summary import summary
@@ -129,7 +130,7 @@ def payload(
             "total": len(trace.rounds),
         },
         "lanes": lanes(trace, is_open=is_undecided(figures)),
-        "target_step": target_step(trace),
+        "step_costs": step_seconds(figures.steps),
         "summary": summary(
             trace,
             figures,
@@ -183,7 +184,7 @@ def shared_payload(
     }
     return {
         "run": known | run,
-        "target_step": None,
+        "step_costs": None,
         "growing": growing,
         "tour": "never",
         "forked": None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.figures.step_times import StepTimes
 from specviz.figures.timing import seconds_by_round
 from specviz.record.forks import Fork
 from specviz.record.heads import HeadInfo
@@ -142,6 +143,21 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
         "speculative": [_parts(entry.times, total) for entry, total in run],
         "target": [significant(each) for entry, each in target for _ in entry.emitted],
     }
+
+
+def step_seconds(steps: StepTimes) -> JsonObject | None:
+    """Return the seconds of a target step and of a round, from the step costs.
+
+    None if the cost of a target step is not known; the round is None if its cost is not known.
+    """
+    if steps.target is None:
+        return None
+    whole = None
+    if not (steps.gamma is None or steps.draft is None or steps.verification is None):
+        parts = {"draft": steps.gamma * steps.draft, "verify": steps.verification}
+        parts["other"] = steps.overhead
+        whole = {name: significant(seconds) for name, seconds in parts.items()}
+    return {"target": significant(steps.target), "round": whole}
 
 
 def target_step(trace: Trace) -> float | None:

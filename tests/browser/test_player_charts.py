@@ -180,15 +180,20 @@ def test_a_stopped_run_is_a_hollow_point(feed: Feed) -> None:
     assert "stopped" in page.get_attribute(f"{THROUGHPUT} .ch-partial", "aria-label")
 
 
-def test_until_timed_the_target_alone_uses_step_costs(feed: Feed) -> None:
-    data = {**making(data_of(recorded())), "lanes": None, "target_step": 0.01}
+def test_until_timed_the_lanes_use_step_costs(feed: Feed) -> None:
+    costs = {"target": 0.01, "round": {"draft": 0.005, "verify": 0.012, "other": 0.001}}
+    data = {**making(data_of(recorded())), "lanes": None, "step_costs": costs}
     page = feed(data)
     page.click(LIVE)
     next_frame(page)
+    assert words(page, RESULT) == "both lanes: from step costs, not measured yet"
+    rounds = data["rounds"]["items"]
+    assert words(page, COUNT).split()[0] == str(int(len(rounds) * 1.8))
+    feed({**data, "step_costs": {**costs, "round": None}}, page)
     assert words(page, RESULT) == "target alone: from step costs, not measured yet"
-    seconds = sum(sum(each["times"].values()) for each in data["rounds"]["items"])
+    seconds = sum(sum(each["times"].values()) for each in rounds)
     assert words(page, COUNT).split()[0] == str(int(seconds / 0.01))
-    feed({**data, "target_step": None}, page)
+    feed({**data, "step_costs": None}, page)
     assert words(page, NOTE) == "measured after the run"
     assert words(page, RESULT) == ""
 

@@ -7,7 +7,16 @@ import json
 
 import pytest
 
-from specviz.player.round_values import fork_items, forked_text, head_item, lanes, round_items
+from specviz.figures.metrics import metrics
+from specviz.figures.step_times import StepTimes
+from specviz.player.round_values import (
+    fork_items,
+    forked_text,
+    head_item,
+    lanes,
+    round_items,
+    step_seconds,
+)
 from specviz.record.forks import Fork
 from specviz.record.heads import HeadInfo
 from specviz.record.run_config import RunConfig
@@ -147,3 +156,18 @@ def test_a_token_that_the_head_cannot_propose_is_marked() -> None:
     first, second = round_items(make_trace([outside, entry]))
     assert first["extra"]["outside"]
     assert "outside" not in second["extra"]
+
+
+def test_seconds_from_step_costs_give_the_accounted_speedup(recorded: Trace) -> None:
+    figures = metrics(recorded)
+    assert figures.tau is not None
+    sent = step_seconds(figures.steps)
+    assert sent is not None
+    accounted = figures.tau * sent["target"] / sum(sent["round"].values())
+    assert accounted == pytest.approx(figures.speedup_accounted, rel=1e-3)
+
+
+def test_unknown_step_costs_are_not_sent() -> None:
+    assert step_seconds(StepTimes()) is None
+    sent = step_seconds(StepTimes(gamma=3, draft=0.1, target=0.5))
+    assert sent == {"target": 0.5, "round": None}
