@@ -36,6 +36,7 @@ _CHOSEN = "machine models chosen"
 _REFUSED = "machine folder refused"
 _FOLDER = "model_folder"
 _SEEN = "machine models' activity"  # the first busy one since the controls were last drawn
+_NAME_IN_LIST = 18  # characters of a name that fit into the closed list in the sidebar
 _MOST_SHOWN = 200  # reasons
 _TICK = 0.5  # seconds
 
@@ -148,7 +149,7 @@ def _show_target(
         placeholder="Choose a model" if found else "No models found",
     )  # fmt: skip
     if pair is not None:
-        st.caption(as_text(_facts_words(pair.target, itemsize)))
+        st.caption(as_text(_joined(*_long_name(pair.target), _facts_words(pair.target, itemsize))))
     elif (name := _choice(TARGET_MODEL)) and not models.activity():
         st.caption(f"{as_text(name)} is not on this machine.")
 
@@ -164,9 +165,15 @@ def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
     if pair.draft is not None:
         facts = pair.draft.model.facts
         size = COUNT.shown(facts.parameters), facts.quantization
-        st.caption(as_text(_joined(*size, *_fit_words(pair.draft), pair.draft.model.origin)))
+        name, origin = _long_name(pair.draft.model), pair.draft.model.origin
+        st.caption(as_text(_joined(*name, *size, *_fit_words(pair.draft), origin)))
     elif not fits:
         st.caption("No smaller model on this machine has the target's tokenizer.")
+
+
+def _long_name(model: LocalModel) -> tuple[str, ...]:
+    """Return the model's name if the closed list cuts it off in the sidebar, else nothing."""
+    return (model.short,) if len(model.short) > _NAME_IN_LIST else ()
 
 
 def _target_words(model: LocalModel) -> str:
