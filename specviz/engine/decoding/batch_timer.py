@@ -69,7 +69,10 @@ class BatchTimer:
         )
 
     def draft_phase(self, context: int, tokens: int, count: int) -> float:
-        """Return the seconds of feeding ``tokens`` tokens and drafting ``count`` candidates."""
+        """Return the seconds of a draft phase of all sequences.
+
+        Each sequence feeds ``tokens`` tokens and drafts ``count`` candidates.
+        """
         self._go_to(context)
         return self._time(
             [
@@ -92,7 +95,7 @@ class BatchTimer:
         )
 
     def _plain(self, number: int, context: int) -> Reading[int]:
-        """Feed one token and draw the next, as ``PlainLane`` does."""
+        """Feed one token to sequence ``number`` and draw the next, as ``PlainLane`` does."""
         step = self._target.steps[number]
         fed = torch.tensor([self._ids[number][context]], device=self._device)
         logits = yield Feed(step=step, token_ids=fed, num_logits=1)

@@ -1,13 +1,14 @@
 """Runs of several prompts that share the passes of their models.
 
-Each run is an ordinary run with its own text, caches, random numbers and acceptance; only its
-passes are made together with those of the other runs. With compiled steps, a run always emits the
-same text as if it ran alone. With other steps, rounding may change the text where two tokens are
-almost equally likely.
+Each run is an ordinary run with its own text, caches, random numbers and acceptance. The runs share
+only the passes: one pass of a model serves several runs. With compiled steps, a run always emits
+the same text as if it ran alone. With other steps, rounding may change the text where two tokens
+are almost equally likely.
 
-The runs keep step: all draft, then one target pass verifies the candidates of all. A run that
-accepted few candidates goes on from its own position; nothing waits for it and no cache moves.
-There is no scheduler: runs begin together, and no new run takes the place of one that has ended.
+The runs advance in lockstep: all draft, then one target pass verifies the candidates of all. A run
+that accepts few candidates continues from its own position in the text. The other runs do not wait
+for it, and no cache rows move. There is no scheduler: runs begin together, and no new run takes the
+place of one that has ended.
 """
 
 from __future__ import annotations
@@ -166,10 +167,10 @@ class BatchedPlainRun(_Lockstep[PlainRun, int]):
 
 
 def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]) -> list[Any]:
-    """Make the passes of several readings together; return one result per reading.
+    """Run several readings with shared passes; return one result per reading.
 
-    While a reading waits for a pass of an earlier batch in ``batches``, no later batch makes a
-    pass. So if the draft's batch comes before the target's, one target pass serves all runs.
+    A batch in ``batches`` makes a pass only if no reading waits for a pass of an earlier batch. So
+    if the draft's batch comes before the target's, one target pass serves all runs.
     """
     results: list[Any] = [None] * len(readings)
     waiting = dict[int, Feed]()

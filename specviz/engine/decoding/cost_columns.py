@@ -8,9 +8,9 @@ numerators and denominators grow alike. Tree rounds are timed in separate rows. 
 times single steps; ``costs.py`` fills the table.
 
 A target with recurrent layers has to read some tokens again after a rollback (the pending tokens
-of ``recurrent_step.py``): up to 8 together with the next verification, more in a separate pass. No
-timed step has pending tokens, so the rounds of such a target take longer than these times. The
-times do include its state snapshots.
+of ``recurrent_step.py``). It reads up to 8 pending tokens together with the next verification, and
+more than 8 in a separate pass. No timed step has pending tokens, so the rounds of such a target
+take longer than these times. The times do include the snapshots of the target's state.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Cell:
         """Half-width of the median's 95 % interval, relative to the median; 1 if unknown.
 
         The interval's ends are two of the sorted times, which assumes nothing about how the times
-        are distributed. Fewer than six times cannot give a 95 % interval.
+        are distributed. With fewer than six timed steps, there is no 95 % interval.
         """
         ranked, count = sorted(self.counted), len(self.counted)
         if count < ENOUGH_SAMPLES:
@@ -161,9 +161,10 @@ class Column:
         """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
         As in a run, all turns draft and verify the same numbers of tokens. An uncounted turn comes
-        first, because the processor caches still hold data of the previous row. The first
-        plain steps are uncounted, too. After about ten of them, the caches contain the target's
-        weights, if the weights fit. The caches are in this state when the target decodes alone.
+        first, because the processor caches still hold data of the previous row. The first plain
+        steps are uncounted, too. They bring the caches into the state that they have when the
+        target decodes alone: after about ten plain steps, the caches contain the target's weights,
+        if the weights fit.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -246,7 +247,8 @@ class Column:
     def draft_errors(self) -> list[float]:
         """The relative errors of ``draft_costs``.
 
-        The error of a later step is the error of the longest draft phase.
+        A later step is not timed alone: its cost follows from the times of the longest draft phase,
+        so it gets the error of that phase.
         """
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 

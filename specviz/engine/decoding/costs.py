@@ -5,9 +5,9 @@ length is always tried. Another one is added only if all contexts can get enough
 limit. Few contexts suffice, because costs relative to a target step hardly depend on the context.
 At every context, each kind of step first runs once, uncounted. Then every verification length gets
 its first row (see ``cost_columns.py``) at all contexts, then its second, and so on. So all costs
-have about the same number of samples when time runs out. A table that was cut short records the
-smallest number of samples and which verifications are interpolated. A context is left out if its
-plain step, a draft phase, or its shortest or longest verification was not measured.
+have about the same number of samples when time runs out. A table that was cut short records how
+many samples its least sampled cost has, and which verifications are interpolated. A context is left
+out if its plain step, a draft phase, or its shortest or longest verification was not measured.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _rows(repeats: int) -> Iterator[int]:
 
 
 def _column_steps(numbers: int, rows: Sequence[int]) -> int:
-    """Return the number of steps at one context length, to report progress."""
+    """Return the number of steps at one context length; progress reports need the number."""
     return 1 + numbers * _length_steps(rows)
 
 

@@ -113,7 +113,10 @@ class StepTimer(Protocol):
     def plain_step(self) -> float: ...
 
     def draft_phase(self, tokens: int, count: int) -> float:
-        """Return the seconds of feeding ``tokens`` tokens and drafting ``count`` candidates."""
+        """Return the seconds of a draft phase.
+
+        The phase feeds ``tokens`` tokens and drafts ``count`` candidates.
+        """
         ...
 
     def verification(self, tokens: int) -> float: ...

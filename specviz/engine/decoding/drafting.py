@@ -42,7 +42,7 @@ class Drafter(Protocol):
         ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """Read the prompt; a model reads all prompt tokens but the last."""
+        """Read the prompt; a drafter that runs a model feeds it all prompt tokens but the last."""
         ...
 
     def propose(
@@ -74,9 +74,10 @@ def proposing(
     draws: Draws,
     hidden: torch.Tensor | None,
 ) -> Reading[Proposal]:
-    """Draft as in ``propose``, but yield the passes of a draft model.
+    """Draft as in ``propose``, but let the caller make the passes of a draft model.
 
-    Other drafters make their passes themselves.
+    The generator yields each pass that a draft model needs. Other drafters make their own passes,
+    so for them it yields nothing.
     """
     if type(drafter) is ModelDrafter:
         return (yield from drafter.proposing(history, count, draws))
@@ -90,7 +91,10 @@ def wanted_states(drafter: Drafter) -> HiddenStates | None:
 
 
 def proposable_by(drafter: Drafter) -> frozenset[int] | None:
-    """Return the tokens that a head can propose; None if the drafter can propose all."""
+    """Return the tokens that the drafter can propose; None if it can propose all.
+
+    Only a head may be unable to propose some tokens.
+    """
     reader = _reader_of(drafter)
     return reader.proposable if isinstance(reader, HeadReader) else None
 

@@ -21,8 +21,8 @@ from specviz.values import Value
 class TargetToken(Value):
     """The token that the target sampled at a candidate's position.
 
-    ``margin``: with shared noise, the arrival time of the second token divided by that of the
-    sampled one, minus 1 (see ``sampling.race``).
+    ``margin``: with shared noise, the second-earliest arrival time divided by the arrival time of
+    the sampled token, which arrives first, minus 1 (see ``sampling.race``).
     """
 
     token_id: int
@@ -36,8 +36,8 @@ class Verdicts(Value):
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
     that were tested and rejected. ``judged_jointly``: the candidates were judged jointly, not one
-    by one. Then the trace calls candidates in neither list "cut" unless the text ended before them.
-    In all other cases, the trace calls such candidates "discarded".
+    by one. The trace has two words for candidates in neither list: "cut" if they were judged
+    jointly and the round emits its extra token, otherwise "discarded".
     """
 
     token_ids: list[int]

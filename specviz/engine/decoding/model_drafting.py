@@ -40,7 +40,7 @@ class ModelReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int]:
-        """Feed the text's new tokens; return the logits after them and the number of tokens."""
+        """Feed the text's new tokens; return the logits after them and how many were fed."""
         del hidden
         catch_up = len(history) - self._step.length
         fed = torch.tensor(history[-catch_up:], device=self._step.device)
@@ -80,7 +80,7 @@ class ModelDrafter(ModelReader):
         return read_alone(self.proposing(history, count, draws))
 
     def proposing(self, history: Sequence[int], count: int, draws: Draws) -> Reading[Proposal]:
-        """Draft as in ``propose``, but yield the passes."""
+        """Draft as in ``propose``, but yield each pass for the caller to make."""
         catch_up = len(history) - self._step.length
         chain = _GrowingChain(count, self._choose, draws, self._stopper)
         while chain.wants_more():
@@ -147,7 +147,7 @@ class _GrowingChain:
 
     @property
     def last(self) -> torch.Tensor | None:
-        """The newest candidate `[1]`; None at the end of the text."""
+        """The newest candidate `[1]`; None before the first candidate."""
         return self._tokens[-1] if self._tokens else None
 
     def wants_more(self) -> bool:

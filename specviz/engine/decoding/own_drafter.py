@@ -1,9 +1,9 @@
 """Load a user-defined drafter class by its name ``module:Class``.
 
 The class is constructed with the pair, the settings and the cache capacity, and has the methods of
-``drafting.Drafter``. Its ``wants_hidden`` names the target's hidden states that it reads: False for
-none, True for the final states, or ``HiddenStates`` for any layers. A drafter that needs the
-target as a model of transformers gets it from ``in_transformers(pair.target)``. Importing a class
+``drafting.Drafter``. ``wants_hidden`` names the target's hidden states that the drafter reads:
+False for none, True for the final states, or ``HiddenStates`` for any layers. A drafter that needs
+the target as a transformers model gets it from ``in_transformers(pair.target)``. Importing a class
 runs the code of its module, so the name must come from the command line or from a file that the
 user wrote.
 """

@@ -56,7 +56,7 @@ class PlainRun(Iterator[int]):
         return self._done or len(self._history) >= self._limit
 
     def playing(self) -> Reading[int]:
-        """Decode and return the next token; yield the target's pass."""
+        """Decode and return the next token; yield the target's pass for the caller to make."""
         lane, length = self._lane, len(self._history)
         assert isinstance(lane, PlainLane)
         assert not self.done
@@ -127,7 +127,7 @@ class PlainLane:
 
     @torch.inference_mode()
     def stepping(self, token_id: int, index: int) -> Reading[int]:
-        """Feed a token and draw the next, as in ``step``, but yield the pass."""
+        """Feed a token and draw the next, but yield the pass for the caller to make."""
         fed = torch.tensor([token_id], device=self._target.device)
         logits = (yield Feed(step=self._target, token_ids=fed, num_logits=1)).to(self._device)
         return int(self._sampler.next_token(logits, lambda: self._uniform(index)))

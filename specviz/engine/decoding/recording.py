@@ -1,9 +1,9 @@
 """Record a round: summarise both models' distributions at every candidate's position.
 
 ``Recorder.begin`` is called in the round. It returns a function that completes the record during
-the next round. On a CPU with compiled kernels this function does the work; the kernels read every
-distribution once. Otherwise ``begin`` computes all values or queues their computation on the
-device, and the function converts them to records.
+the next round. On a CPU with compiled kernels, this function computes the values, and the kernels
+read every distribution once. Otherwise, ``begin`` computes the values or queues their computation
+on the device, and the function only converts them to records.
 """
 
 from __future__ import annotations
@@ -188,10 +188,11 @@ class Recorder:
 
 
 class _Statistics(Value):
-    """Statistics with one row per candidate: the draft's rows, then the target's rows.
+    """Statistics of the distributions at the candidates' positions.
 
-    ``top_ids`` and ``top_probs`` end with the residuals' rows. ``totals`` has only the residuals'
-    rows.
+    ``own``, ``likeliest`` and ``mean`` have the draft's rows, then the target's rows. ``top_ids``
+    and ``top_probs`` have the draft's, the target's and the residuals' rows. ``totals`` has only
+    the residuals' rows. Each group has one row per candidate.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
@@ -301,8 +302,8 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
     """Return the entropy in nats without taking the logarithm of every entry.
 
     With logits z and a constant k, log p = z / T - k wherever p > 0, also after top-k and top-p. So
-    the entropy is k - mean / T. The likeliest token gives k = likeliest / T - log top_prob. If
-    a one-hot distribution is passed as its own logits, the result is 0.
+    the entropy is k - mean / T. The likeliest token gives k = likeliest / T - log top_prob. For a
+    one-hot distribution without logits, pass the distribution as z: the result is 0.
 
     Args:
         likeliest: logit of the likeliest token.

@@ -269,8 +269,9 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
     """Return ``probs`` restricted to the likeliest tokens, and normalised.
 
-    The tokens are the smallest set whose total probability reaches ``share``. The condition
-    ``before > 0`` keeps the likeliest token even if ``share`` rounds to 0 in float32.
+    The tokens are the smallest set whose total probability reaches ``share``. The likeliest token
+    is kept even if ``share`` rounds to 0 in float32: no probability comes before it, and only
+    tokens with ``before > 0`` are removed.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

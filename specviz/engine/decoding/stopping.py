@@ -203,7 +203,7 @@ class CostStopper:
             yield tokens, drafting + rows - costs.verify[drafted]
 
     def _steps(self, drafted: int) -> float:
-        """Return the cost of a round in target steps."""
+        """Return the cost, in target steps, of a round with ``drafted`` candidates."""
         costs = self._costs
         drafting = costs.draft_first + (drafted - 1) * costs.draft_next if drafted else 0.0
         return drafting + costs.verify[drafted]
@@ -213,7 +213,7 @@ class CostStopper:
 def _sureness(
     logits: torch.Tensor, distribution: torch.Tensor, token: torch.Tensor, *, greedy: bool
 ) -> float:
-    """Return the draft's probability of its token.
+    """Return the draft's probability of the token that it drafted.
 
     At temperature 0 the distribution is a one-hot, so the probability at temperature 1 is used.
     """

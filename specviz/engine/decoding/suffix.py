@@ -4,11 +4,11 @@ The match is the longest suffix of the text that occurred earlier with a token a
 itself or in texts given in advance. The drafter proposes the token that most often followed the
 match. A tie goes to the latest occurrence; the run's own text counts as later than all given texts.
 Each candidate extends the match, and the extended match gives the next candidate in the same way.
-Drafting ends when the match no longer contains more tokens of the text than candidates. So a match
-of n tokens gives at most n candidates. A text that repeats itself has long matches and gives as
-many candidates as requested. A match has at most twice as many tokens as a round can have
-candidates, which bounds the cost when one token repeats. The automaton of the given texts is built
-once and shared by runs.
+The extended match contains tokens of the text, then candidates. Drafting ends when at least half of
+the match are candidates. So a match of n tokens gives at most n candidates. A text that repeats
+itself has long matches and gives as many candidates as requested. A match has at most twice as many
+tokens as a round can have candidates; this limit bounds the cost when one token repeats. The
+automaton of the given texts is built once and shared by runs.
 """
 
 from __future__ import annotations

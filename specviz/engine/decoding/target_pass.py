@@ -54,7 +54,7 @@ class TargetPass:
         draws: Draws,
         forced: Mapping[int, int] | None = None,
     ) -> Reading[TargetPassResult]:
-        """Check as in ``check``, but yield the pass over a chain."""
+        """Check as in ``check``, but yield the pass over a chain for the caller to make."""
         logits = (yield from self._reading(pending, proposal)).to(self._device)
         probs = self._sampler.probs(logits)
         for place, token_id in (forced or {}).items():

@@ -7,11 +7,11 @@ exact:
 
 * ``LikeliestGrowth`` for token matching. Children are the draft's likeliest tokens, and the
   candidates are the nodes with the likeliest paths. The tree is a function of the text, so it is
-  fixed before the target's tokens are drawn, and any such tree is exact.
+  fixed before the target's tokens are drawn. With any such tree, the output is exact.
 * ``SampledGrowth`` for the lossless rule. Children are drawn without replacement, and all of them
-  are verified. A node's number of children is fixed before they are drawn. It follows from the
-  likelihoods of the nodes at this depth and from the sorted probabilities of their next tokens, not
-  from the tokens that are drawn. So the children have the distribution that the verification
+  are verified. A node's number of children is fixed before they are drawn. The number depends on
+  the likelihoods of the nodes at this depth and on the sorted probabilities of their next tokens,
+  but not on the tokens that are drawn. So the children have the distribution that the verification
   assumes, and the token after every accepted path has the target's distribution. If children were
   removed because of their own low probability, unlikely tokens would be tested less often than the
   verification assumes.
@@ -39,7 +39,7 @@ class Growth(ABC):
 
     @abstractmethod
     def width(self, depth: int) -> int:
-        """Return how many of the largest log-probabilities ``children`` needs at this depth."""
+        """Return the number of columns of ``tops`` that ``children`` needs at this depth."""
 
     @abstractmethod
     def children(self, depth: int, above: Sequence[float], tops: np.ndarray) -> list[int]:
@@ -53,12 +53,12 @@ class Growth(ABC):
         """
 
     def expanded(self, level: Sequence[int], scores: Sequence[float]) -> list[int]:
-        """Return which nodes of the newest level get children, in ascending order."""
+        """Return which nodes of the newest level get children, in the order of their indices."""
         del scores
         return list(level)
 
     def verified(self, scores: Sequence[float]) -> list[int]:
-        """Return the nodes that become candidates, in ascending order."""
+        """Return the nodes that become candidates, in the order of their indices."""
         return list(range(len(scores)))
 
 
@@ -108,9 +108,8 @@ class SampledGrowth(_DynamicGrowth):
     The score of a node's k-th possible child is the node's score plus the k-th largest
     log-probability of the node's next token. Deeper levels do not exist yet. To estimate their
     scores, all nodes of deeper levels are assumed to have the mean sorted probabilities of this
-    level's nodes. The possible children of this level and of deeper levels are ranked together. The
-    best are chosen, as many as there are candidates left. The children drawn now are those chosen
-    at this level.
+    level's nodes. The possible children of this level and of deeper levels are ranked together. If
+    n candidates are left, the best n are chosen. Of these, the ones at this level are drawn now.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:
@@ -152,6 +151,9 @@ def _possible(tops: np.ndarray) -> list[int]:
 
 
 def _likeliest(nodes: Sequence[int], scores: Sequence[float], count: int) -> list[int]:
-    """Return the nodes with the highest scores, in ascending order; ties go to the first."""
+    """Return the ``count`` nodes with the highest scores, in the order of their indices.
+
+    Of nodes with equal scores, the first in ``nodes`` is taken first.
+    """
     ranked = sorted(nodes, key=lambda node: -scores[node])
     return sorted(ranked[:count])

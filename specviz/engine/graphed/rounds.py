@@ -120,8 +120,9 @@ class GraphedRounds:
     def _rows_seen(self) -> int:
         """Return the number of cache rows that the next round attends to.
 
-        The number suffices for every possible outcome of the running rounds. A round that is
-        replayed uses the same number as the first time, even if fewer rounds are running now.
+        The number suffices for every possible outcome of the rounds that are still running. A
+        replayed round attends to as many rows as it did the first time, even if fewer rounds are
+        still running now.
         """
         if self._index == len(self._seen):
             gamma = self._chain.gamma
@@ -130,7 +131,10 @@ class GraphedRounds:
         return self._seen[self._index]
 
     def _times(self, launched: _Launched) -> RoundTimes:
-        """Return times from the device's clock; ``other`` is the gap since the previous round."""
+        """Return the round's times, measured with the device's clock.
+
+        The field ``other`` is the time between the previous round's end and this round's start.
+        """
         began, drafted, verified, recorded = launched.marks
         between, before = self._playback.between, launched.before
         return RoundTimes(

@@ -15,7 +15,10 @@ from specviz.engine.model.static_step import StaticStep
 
 
 class GraphedTimer:
-    """Implements ``device_lanes.StepTimer``. The first step of a draft phase feeds two tokens."""
+    """Implements ``device_lanes.StepTimer`` with captured stages.
+
+    The first step of a draft phase always feeds two tokens.
+    """
 
     def __init__(
         self,

@@ -38,7 +38,8 @@ _HALF_OFF = 0.1  # the tolerance in half precision
 def add_lanes(pair: Pair) -> str:
     """Add device lanes to a pair; return why that failed, or an empty string.
 
-    The lanes use Triton kernels if their results pass the check; otherwise the pair gets a notice.
+    The lanes use Triton kernels if there are any and the results with them pass the check. If the
+    results do not pass, the pair gets a notice, and lanes without Triton kernels are checked.
     """
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
@@ -57,7 +58,7 @@ def add_lanes(pair: Pair) -> str:
 
 
 def _tried(pair: Pair, target: StepWeights, draft: StepWeights | None) -> str:
-    """Add lanes with these weights to the pair; return why that failed, or an empty string."""
+    """Add lanes if they pass the check with these weights; return why not, or an empty string."""
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
         reason = _disagreement(pair, lanes)

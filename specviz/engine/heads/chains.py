@@ -1,4 +1,6 @@
-"""Run an EAGLE head on many chains of candidates at once; each begins at its own token of a text.
+"""Run an EAGLE head on many chains of candidates at once, along one text.
+
+Each chain begins after a different token of the text.
 
 The candidates are the text's own tokens. One pass computes the rows of the text from the target's
 hidden states; all chains share these rows. Then each candidate position takes one pass, with a row
@@ -51,9 +53,9 @@ class EagleChains(EagleRun):
         return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that rows embed.
+        """Return the tokens that the rows at these positions embed.
 
-        Row t embeds token t + ``shift_ids``, but row 0 always embeds token 1.
+        The row at position t embeds token t + ``shift_ids``; position 0 always embeds token 1.
         """
         if self._head.settings.shift_ids == 1:
             return self._text[places + 1]

@@ -111,7 +111,7 @@ class DFlashHead(Head):
     def mask(self, layer: DFlashLayer, length: int) -> torch.Tensor | None:
         """Return a mask of the keys that each row sees; None if every row sees all keys.
 
-        The keys are those of ``length`` tokens, then those of the block.
+        The keys are those of the text's first ``length`` tokens, then those of the block.
         """
         window, size = self.weights.window, self.weights.block_size
         if not layer.sliding or window is None:

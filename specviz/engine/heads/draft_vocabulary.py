@@ -1,8 +1,8 @@
 """The logits of a head, whose vocabulary may be a subset of its target's.
 
 ``d2t`` holds offsets: draft token i is the target's token i + d2t[i]. ``t2d`` marks the target's
-tokens that the head knows. Logits are in the target's token ids, -inf for tokens that the head does
-not know.
+tokens that the head knows. The logits are indexed by the target's token ids; they are -inf for
+tokens that the head does not know.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DraftLogits(Value, eq=False):
         return self.matrix if isinstance(self.matrix, Product) else None
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """Return float32 logits `[n, vocabulary]` in the target's token ids."""
+        """Return float32 logits `[n, vocabulary]`, indexed by the target's token ids."""
         logits = self.matrix(states).float()
         if self.scale != 1.0:
             logits = logits * self.scale

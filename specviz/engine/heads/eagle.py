@@ -90,7 +90,8 @@ class EagleHead(Head):
         """Return a head with other settings and the same weights.
 
         Raises:
-            PairError: The head has no weights for a setting, or the target has no such layer.
+            PairError: A setting needs weights that the head lacks, or names layers that the target
+                lacks.
         """
         return type(self)(self.weights, self.target, settings, self.notices)
 
@@ -238,9 +239,10 @@ class EagleRun(HeadRun):
         return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-        """Return the tokens that rows embed.
+        """Return the tokens that the rows ``begin`` to ``end - 1`` embed.
 
-        Row t embeds token t + ``shift_ids``, but row 0 always embeds token 1.
+        Row t embeds token t + ``shift_ids``, but row 0 always embeds token 1. ``token_ids``:
+        the tokens ``begin + 1`` to ``end`` of the text.
         """
         if self._head.settings.shift_ids == 1:
             return token_ids

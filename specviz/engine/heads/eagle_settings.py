@@ -44,9 +44,9 @@ class _Reading:
     notices: list[str] = field(default_factory=list)
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean setting from ``eagle_config``, or else from the whole configuration.
+        """Return a boolean setting of the head; None if its configuration does not state it.
 
-        Return None if neither states the setting.
+        A value in ``eagle_config`` takes precedence over one elsewhere in the configuration.
         """
         for part in (section(self.facts.config, "eagle_config"), self.facts.config):
             if isinstance(found := part.get(name), bool):
@@ -106,8 +106,8 @@ class _Reading:
         stated = self.flag("norm_output")
         if self.facts.layout != "speculators" and stated is not None:
             self.notices.append(
-                "SpecForge and vLLM interpret norm_output differently; the head continues from its "
-                "state before the final norm."
+                "SpecForge and vLLM interpret norm_output differently. Here, its value is ignored: "
+                "the head continues from its state before the final norm."
             )
             return False
         return bool(stated)

@@ -1,4 +1,4 @@
-"""Measure how well a head drafts along a given text, by the candidates' position in the round."""
+"""Measure how well a head drafts along a given text, for each candidate position in a round."""
 
 from __future__ import annotations
 
@@ -127,10 +127,10 @@ def rounds_along(
 ) -> list[tuple[int, int]]:
     """Return the counts of drafted and accepted candidates in each round of greedy drafting.
 
-    A candidate is accepted if it is the text's next token. In a sampled text, the probability
-    of this equals the candidate's target probability. Rejection sampling accepts a greedy candidate
-    with the same probability. So at any temperature, the counts have the
-    same distribution as in a run with rejection sampling.
+    A candidate is accepted if it is the text's next token. In a sampled text, it is the next token
+    with a probability equal to its target probability. Rejection sampling accepts a greedy
+    candidate with the same probability. So at any temperature, the counts have the same
+    distribution as in a run with rejection sampling.
 
     Args:
         span: ``(start, end)``. When the first round begins, ``start`` is the index of the newest

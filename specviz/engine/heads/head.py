@@ -67,7 +67,7 @@ class Head(ABC):
     def reads_own_output(self) -> bool:
         """Return whether the head drafts token by token with its own output matrix.
 
-        Then each candidate's step reads all ``parameters`` and no other weights.
+        If it does, each candidate's step reads all ``parameters`` and no other weights.
         """
         return False
 
@@ -98,8 +98,8 @@ class Head(ABC):
 class HeadRun(ABC):
     """A head in one run, with its caches.
 
-    Logits are float32 ``[1, target.vocabulary]`` in the target's token ids; -inf for tokens that
-    the head cannot propose. The caller cuts off the columns of padding.
+    Logits are float32 ``[1, target.vocabulary]``, indexed by the target's token ids. They are -inf
+    for tokens that the head cannot propose. The caller removes the padding columns.
     """
 
     @property

@@ -2,9 +2,10 @@
 
 A layer joins the embedding of the next token with a hidden state, runs one decoder layer of the
 target's family and normalises the result. The target's output matrix turns the normalised result
-into logits. A single layer runs on its own output for each further candidate. Of several layers,
-layer 0 proposes the first candidate; layer k reads the outputs of layer k - 1 and proposes
-candidate k + 1. Copies of the target's embedding and output matrix in an MTP layer are not loaded.
+into logits. If there is one layer, it drafts each further candidate from its own output. If there
+are several, layer 0 proposes the first candidate, and layer k reads the outputs of layer k - 1 and
+proposes candidate k + 1. Copies of the target's embedding and output matrix in an MTP layer are not
+loaded.
 """
 
 from __future__ import annotations
@@ -279,9 +280,10 @@ class _MtpRun(HeadRun):
         return self._head.target.output(outputs[-1:]).float()
 
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the stored tokens ``first`` to ``last - 1``, which rows embed.
+        """Return the tokens that rows embed.
 
-        If ``shift_ids`` is 0, rows embed the previous tokens, and these are returned instead.
+        These are the stored tokens ``first`` to ``last - 1``, or, if ``shift_ids`` is 0, the token
+        before each of them.
         """
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]

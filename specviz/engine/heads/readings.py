@@ -38,9 +38,9 @@ class Reading(Value, eq=False):
 
 
 def readings(head: Head, layers: int) -> list[Reading]:
-    """Return variants of a head: first with the settings of its files, then with others.
+    """Return a head with the settings of its files, then its variants with other settings.
 
-    The others are all combinations of settings that the head's weights allow.
+    The variants have all other combinations of settings that the head's weights allow.
 
     Args:
         layers: The target's number of layers.
