@@ -97,19 +97,20 @@ def free_memory(device: torch.device) -> int | None:
 
 
 class Stream(Value):
-    """The timed part of a bandwidth measurement: add up ``size`` bytes, ``sums`` times."""
+    """One timing of a bandwidth measurement: ``size`` bytes are added up ``sums`` times."""
 
     size: int  # bytes
     sums: int  # per synchronisation
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return the size and the number of the sums that a bandwidth measurement times together.
+    """Return the size and the number of the sums in one timing of a bandwidth measurement.
 
     A sum reads more bytes than the caches can store, so its time depends on the memory.
 
-    On a GPU, each timing ends with a synchronisation, which takes longer than a short sum. So
-    several long sums are timed together. Each of them reads at most a quarter of the free memory.
+    On a GPU, a timing ends with a synchronisation, which would take a large part of the time of a
+    short sum. So a timing contains several long sums. Each of them reads at most a quarter of the
+    free memory.
     """
     if device.type == "cpu":
         return Stream(size=_SHORT_SUM, sums=1)
