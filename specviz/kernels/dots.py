@@ -62,7 +62,7 @@ def _num_weights(num_rows: int) -> int:
 
 @intrinsic
 def x_size(typing: Any, like: Any) -> Any:
-    """Return the bytes of one value of x; the type of ``like`` is the type of the weights."""
+    """Return the size in bytes of a value of x, for weights of the type of ``like``."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _I64(2 if _takes_pairs(like) else 4)
@@ -87,7 +87,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
     Args:
         num_rows: The number of rows of x.
         num_weights: The number of matrix rows; by default as many as ``weights_at_once``.
-        later: Whether the same matrix rows have just been read, so that nothing is prefetched.
+        later: Whether the matrix rows were read just before, so they need no prefetch.
     """
 
     @intrinsic
@@ -242,10 +242,11 @@ class _Emitter:
         return load
 
     def _lane_sums(self, vectors: list[Any]) -> Any:
-        """Emit the lane sums of one, two or four vectors; return the vector of these sums.
+        """Emit the sum of the lanes of each vector; return the vector of these sums.
 
-        The upper half of the lanes is repeatedly added to the lower half. Pairs of vectors are
-        joined, so that one instruction adds the halves of both.
+        There are one, two or four vectors. In each of them, the upper half of the lanes is
+        repeatedly added to the lower half. Pairs of vectors are joined, so that one instruction
+        adds the halves of both.
         """
         lanes = vectors[0].type.count
         while lanes > 1:
@@ -255,7 +256,7 @@ class _Emitter:
         return vectors[0]
 
     def _halves_added(self, vectors: list[Any], lanes: int) -> Any:
-        """Emit an addition of half-groups, for one or two vectors.
+        """Emit an addition that halves the groups of lanes in one or two vectors.
 
         In each group of ``lanes`` lanes, the upper half is added to the lower half.
         """

@@ -39,7 +39,7 @@ X_FACTOR = 8  # the sums of codes are stored times -8; 8 divides the offset of e
 
 
 def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
-    """Return an intrinsic for the dot products of one group with adjacent rows of activations."""
+    """Return an intrinsic for dot products of 16 matrix rows with adjacent rows of activations."""
 
     @intrinsic
     def packed_dots(
@@ -136,7 +136,7 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return extra accumulators if there are at most two rows: one per row would be slow."""
+        """Return a row's extra accumulators; with one or two rows, a single accumulator is slow."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:

@@ -7,11 +7,12 @@ along the rows. A record covers 32 columns: the rows' scales and minima (float16
 In "K" types, a record covers 256 columns in several blocks. After the scales and minima, each block
 has the rows' factors for the scale and for the minimum (a byte each), then its codes.
 
-The codes of four columns and sixteen rows, 64 codes in all, form a chunk. Code ``4 * row + column``
-of a chunk belongs to one weight. A block stores its chunks in vectors of 64 bytes. With codes of 8
-bits, a vector is a chunk. With codes of 4 bits, a vector holds two chunks: one in the lower halves
-of its bytes, the other in the upper halves. Codes of 5 and 6 bits are stored like codes of 4 bits,
-followed by one vector with the upper bits of all chunks of the block.
+The codes of four columns and sixteen rows, 64 codes in all, form a chunk. In a chunk, the code of
+a row and a column has the index ``4 * row + column``. A block stores its chunks in vectors of 64
+bytes. With codes of 8 bits, a vector is a chunk. With codes of 4 bits, a vector holds two chunks:
+one in the lower halves of its bytes, the other in the upper halves. The lower 4 bits of codes of 5
+or 6 bits are stored like codes of 4 bits. One more vector then contains the upper bits of all
+chunks of the block.
 """
 
 from __future__ import annotations

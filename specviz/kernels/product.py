@@ -107,7 +107,10 @@ def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: in
 
 @compiled
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """Return where this thread's part of ``total`` items begins and ends, in multiples of 16."""
+    """Return where this thread's part of ``total`` items begins and ends.
+
+    Parts begin at multiples of 16 and end there or at ``total``.
+    """
     groups = (total + LANES - 1) // LANES
     begin, end = groups * thread // threads, groups * (thread + 1) // threads
     return min(total, begin * LANES), min(total, end * LANES)

@@ -80,7 +80,7 @@ def _half_from_bits(builder: Any, bits: Any, lanes: int) -> Any:
 
 
 def _narrowed(builder: Any, value: Any, kind: Any) -> Any:
-    """Emit the rounding of a float32 to the nearest stored value, ties to even."""
+    """Emit the rounding of a float32 to the nearest value of the stored type, ties to even."""
     if kind == types.float32:
         return value
     if kind == types.int16:

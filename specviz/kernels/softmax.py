@@ -34,7 +34,7 @@ def exp(x: Any) -> Any:
 
 @compiled
 def soften(scores: Any, scale: Any) -> Any:
-    """Replace scores by exp(scale * (score - highest score)), in place; return the new sum."""
+    """Replace scores by exp(scale * (score - highest score)), in place; return the results' sum."""
     highest = scores[0]
     for i in range(scores.shape[0]):
         highest = max(highest, scores[i])

@@ -98,7 +98,10 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
 
 @compiled
 def _keep(x: Any, rows: Any, first: int, last: int, places: Any, place: int, hidden: Any) -> None:
-    """Write a thread's columns of these rows to the hidden states of ``place``, if requested."""
+    """Copy columns ``first`` to ``last`` of these rows to the hidden states of ``place``.
+
+    If ``places`` does not contain ``place``, nothing is copied.
+    """
     for number in range(places.shape[0]):
         if places[number] == place:
             for row in range(hidden.shape[0]):

@@ -194,9 +194,9 @@ class Library:
     def complete_older(self, seconds: float) -> int:
         """Fill in columns that an older schema lacked, newest rows first.
 
-        Read at least one trace, then more until ``seconds`` have passed; return how many rows
-        remain. If a row's trace is damaged, the row's values stay unknown, and the trace is not
-        read again.
+        Read at least one trace, then more until ``seconds`` have passed; return the number of rows
+        that are still incomplete. If a row's trace is damaged, the row's values stay unknown, and
+        the trace is not read again.
         """
         deadline = time.monotonic() + seconds
         with self._reading() as db:
@@ -221,7 +221,7 @@ class Library:
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
         """Return the run ids of a comparison by (lane, item, repeat).
 
-        If several runs have the same key, only the run stored last is returned.
+        If several runs have the same lane, item and repeat, the run stored last is returned.
         """
         with self._reading() as db:
             found = db.execute(

@@ -19,7 +19,7 @@ def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:
 
     Args:
         weights: ``PairSpec.chosen_weights`` of the pairs; only runs with these weights count.
-            Runs stored before the library had this column count as "" (weights as stored).
+            Runs stored before the library recorded weights count as "" (weights as stored).
     """
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     try:

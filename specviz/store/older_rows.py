@@ -44,7 +44,7 @@ def count_older(db: sqlite3.Connection) -> int:
 
 
 def _alpha_of(db: sqlite3.Connection, run: int) -> float | None:
-    """Return the observed α; None if nothing was tested or the trace is damaged or missing."""
+    """Return the observed α; None if no candidate was tested, or without a readable trace."""
     body = _body_of(db, run)
     if not isinstance(body, bytes):
         return None

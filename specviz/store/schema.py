@@ -162,9 +162,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _check_file(path: Path) -> None:
     """Raise StoreError if the write-ahead log has a newer schema.
 
-    An ordinary connection could write such a log into the file before the schema is checked. The
-    file is read only through SQLite: closing any other descriptor of it would drop all POSIX locks
-    of this process on the file, including those of open connections.
+    An ordinary connection could write such a log into the file before the schema is checked. Only
+    SQLite opens the file: closing any other descriptor of the file would drop all POSIX locks of
+    this process on the file, including those of open connections.
     """
     if not path.exists():
         return

@@ -130,7 +130,7 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return what is wrong with the combination of the fields of ``made``, or None.
+    """Return the problem if the fields of ``made`` do not fit together, else None.
 
     The limits of single fields (``LIMITS``) are checked elsewhere.
     """

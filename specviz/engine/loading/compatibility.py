@@ -62,7 +62,7 @@ def common_vocabulary(
 
 
 def real_ids(model: ModelVocabulary) -> int:
-    """Return the number of output rows that correspond to tokens; the rest is padding."""
+    """Return how many output rows belong to tokens; the other rows are padding."""
     return min(model.rows, max(model.tokenizer.get_vocab().values()) + 1)
 
 
@@ -129,7 +129,7 @@ def fresh_logits(model: Model, ids: torch.Tensor, vocabulary: int) -> torch.Tens
 
 
 def require_same_logits(grown: Model, model: Model, name: str, vocabulary: int) -> None:
-    """Raise PairError unless the enlarged model (``grown``) gives the logits of ``model``."""
+    """Raise PairError unless the enlarged model (``grown``) gives the same logits as ``model``."""
     ids = probe_ids(model, vocabulary, PROBE_TOKENS)
     own, ours = (fresh_logits(each, ids, vocabulary) for each in (model, grown))
     require_finite(ours, grown, name)
@@ -184,7 +184,7 @@ def _widest(model: Model) -> bool:
 def take_step_weights(
     models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Choose one kind of step for all models; return the models' weights for it, and notices."""
+    """Return each model's weights, all for the same kind of step, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -224,7 +224,7 @@ def _without_lean(
 
 
 def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
-    """Return a step that runs the model through transformers, with a cache for a short text."""
+    """Return a step that runs the model through transformers, with room for a probe text."""
     from specviz.engine.model.library_weights import LibraryWeights
 
     return LibraryWeights(model).step(vocabulary, _WALK_TOKENS)
@@ -311,7 +311,7 @@ def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
 
 
 def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether both have the same likeliest token in each row.
+    """Return whether both logits have the same likeliest token in each row.
 
     Rows in which the reference's two highest logits are nearly equal do not count.
     """

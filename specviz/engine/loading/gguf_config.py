@@ -96,7 +96,7 @@ def _incomplete(header: GgufHeader) -> PairError:
 
 
 def _special(family: str, names: set[str]) -> dict[str, Any]:
-    """Return the family's additional configuration entries; ``names``: the file's tensors."""
+    """Return the family's additional configuration entries; ``names``: the tensors' names."""
     if family == "llama":
         return {
             "attention_bias": "blk.0.attn_q.bias" in names,
@@ -160,10 +160,9 @@ def _llama3(
 ) -> dict[str, Any]:
     """Return the settings of Llama 3's RoPE scaling that give these factors.
 
-    ``factors`` contains the divisor of each frequency. The scaling leaves short
-    wavelengths unchanged (1), divides long ones by the full factor, and interpolates in between.
-    How it interpolates depends on the original context length, so this length is computed from the
-    interpolated numbers.
+    ``factors`` contains the divisor of each frequency: 1 for short wavelengths, the largest divisor
+    for long ones, and interpolated divisors in between. The interpolation depends on the original
+    context length, so this length is computed from the interpolated divisors.
     """
     lengths = [2 * math.pi * theta ** (2 * i / head_width) for i in range(head_width // 2)]
     factor = max(factors)
@@ -189,7 +188,7 @@ def _llama3(
 
 
 def _scaled(length: float, factor: float, context: int) -> float:
-    """Return the factor by which Llama 3's scaling divides the frequency of this wavelength."""
+    """Return Llama 3's divisor for the frequency whose wavelength is ``length``."""
     smooth = (context / length - _LOW) / (_HIGH - _LOW)
     smooth = min(1.0, max(0.0, smooth))
     return 1 / ((1 - smooth) / factor + smooth)

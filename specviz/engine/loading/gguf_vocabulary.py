@@ -140,9 +140,9 @@ def _tokens(record: Mapping[str, Any]) -> tuple[list[str], list[int]]:
 
 
 def _named(folder: Path) -> dict[str, str]:
-    """Return the text of each special token in the tokenizer's configuration, by its name.
+    """Return the texts of the special tokens that the tokenizer's configuration names.
 
-    A name is, for example, "eos_token".
+    The keys are the names, for example "eos_token".
     """
     path = folder / "tokenizer_config.json"
     config = read_object(path) if path.is_file() else {}
@@ -158,7 +158,7 @@ def _named(folder: Path) -> dict[str, str]:
 def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> str:
     """Return the GGUF name of a pre-tokenizer that splits the probe text as the model's own does.
 
-    If several do, prefer one that adds BOS by default if and only if ``adds_bos`` is true.
+    If several do, prefer one whose default for adding BOS equals ``adds_bos``.
     """
     own: Any = Tokenizer.from_file(str(folder / "tokenizer.json")).pre_tokenizer
     pieces = _pieces(own)

@@ -97,20 +97,20 @@ def free_memory(device: torch.device) -> int | None:
 
 
 class Stream(Value):
-    """The size of a bandwidth measurement: bytes per sum, and sums per synchronisation."""
+    """One timing of a bandwidth measurement: ``size`` bytes are added up ``sums`` times."""
 
     size: int  # bytes
     sums: int  # per synchronisation
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return how many bytes a sum reads, and how many sums there are per synchronisation.
+    """Return the size and the number of the sums in one timing of a bandwidth measurement.
 
-    A sum reads more than the caches can store, so that it measures the memory.
+    A sum reads more bytes than the caches can store, so its time depends on the memory.
 
-    On a GPU, the synchronisation after a short sum would take a large part of the measured time. So
-    a GPU synchronises only after several long sums. A sum reads at most a quarter of the free
-    memory.
+    On a GPU, a timing ends with a synchronisation, which would take a large part of the time of a
+    short sum. So a timing contains several long sums. Each of them reads at most a quarter of the
+    free memory.
     """
     if device.type == "cpu":
         return Stream(size=_SHORT_SUM, sums=1)
@@ -119,7 +119,7 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bandwidth with the current threads; measure it once per number of threads."""
+    """Return the bandwidth with torch's number of threads; measure it once for each number."""
     return _bandwidth(device, torch.get_num_threads())
 
 
@@ -132,8 +132,9 @@ def _bandwidth(device: torch.device, threads: int) -> float:
 def measure_bandwidth(device: torch.device) -> float:
     """Return the memory bandwidth in bytes per second.
 
-    The current threads add up numbers in memory. The fastest of several timings is used, because
-    other processes can only make a timing longer. The measurement takes at most about 0.3 s.
+    The measurement adds up numbers in memory, with torch's current number of threads. It uses the
+    fastest of several timings, because other processes can only make a timing longer. It takes at
+    most about 0.3 s.
     """
     stream = read_stream(device, free_memory(device))
     numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written
@@ -202,8 +203,9 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 def _product_seconds() -> float:
     """Return the mean seconds of a small matrix product, measured for about 0.02 s at most.
 
-    When another process is busy, threads wait for each other, 8 ms at a time. A model step has many
-    products, so its waits can add up to a second; a single product shows the problem sooner.
+    When another process is busy, the threads of a product wait for each other, 8 ms at a time. A
+    model step has many products, so its waits can add up to a second. Timing one product is quicker
+    and shows the problem, too.
     """
     rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
     begin = time.perf_counter()

@@ -50,8 +50,8 @@ def add_head(
     """Load the head and add it to the pair.
 
     Args:
-        spec: names the draft method that needs the head, and the type of its weights.
-        target_files: the target's weights, which contain the head if it has no files of its own.
+        spec: names the draft method that needs the head, and the type of the head's weights.
+        target_files: the target's weights; they contain the head if the head has no own files.
     """
     side = opened.sides[0]
     kind_of_weights = _type_of_weights(pair, spec)
@@ -106,8 +106,8 @@ def add_head(
 def _type_of_weights(pair: Pair, spec: PairSpec) -> str:
     """Return the type to quantise a head's matrices to; empty to leave them as stored.
 
-    By default, the head's matrices are quantised if the target's weights are quantised. In float32,
-    a step of the head would read about as many bytes as several quantised layers of the target.
+    By default, the head's matrices are quantised if the target's weights are quantised. A
+    step of an unquantised head would read about as many bytes as several layers of such a target.
     """
     if spec.draft_weights == "auto":
         return _BESIDE_QUANTISED if is_packed(pair.target) else ""
@@ -172,7 +172,9 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return the parts of the target that a head uses, without the columns added by enlarging it.
+    """Return the parts of the target that a head uses.
+
+    If the target was enlarged, the added columns are left out.
 
     Args:
         config: the configuration of the original target, before it was enlarged.

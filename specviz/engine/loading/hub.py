@@ -107,7 +107,10 @@ def _snapshot(hub_id: str, meter: _Meter, what: dict[str, Any]) -> Any:
 
 
 def _stop(task: Future[Any], meter: _Meter) -> None:
-    """Stop the download and wait up to 2 s. A thread that hangs in the network ends later."""
+    """Stop the download, and wait up to 2 s for its thread.
+
+    If the thread waits for the network, it may end later.
+    """
     meter.stopped.set()
     deadline = time.monotonic() + _PATIENCE
     while not task.done() and time.monotonic() < deadline:
@@ -128,7 +131,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the most bytes, received or written, that any progress bar has counted so far."""
+        """Return the highest count of bytes (received or written) of any progress bar so far."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 

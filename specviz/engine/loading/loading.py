@@ -93,10 +93,10 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
 
 
 def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair, set to dequantise stored weights if no kernel supports them.
+    """Return the pair; if the kernels do not work here, quantised files will be dequantised.
 
     Raises:
-        PairError: the user requested quantised weights, but no kernel supports them.
+        PairError: the user requested quantised weights, but the kernels do not work here.
     """
     sides = [side for side in opened.sides if side.packed_as]
     if not sides:

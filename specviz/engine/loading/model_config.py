@@ -120,8 +120,8 @@ def _is_causal(config: dict[str, Any], causal: str | None, *, masked: bool) -> b
     """Return whether the model is causal.
 
     transformers lists some encoder families as causal, too. For these, the configuration's
-    ``architectures`` says what the model is. If the family has masked models, a bare model, such
-    as BertModel, returns embeddings, so it does not count as causal.
+    ``architectures`` says what the model is. If the family has masked models (``masked``), a bare
+    model such as BertModel does not count as causal, because it returns embeddings.
     """
     if causal is None or config.get("is_encoder_decoder"):
         return False

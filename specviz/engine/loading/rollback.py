@@ -64,7 +64,7 @@ def _roll(
 
     Feed ``ids`` in passes of 2 and 4 tokens, remove the last 3 tokens, and feed ``others`` in two
     passes. A recurrent step must then restore the snapshot that it made after the first pass,
-    and read the third token again.
+    and read the third token of ``ids`` again.
     """
     step = library_step(model, vocabulary)
     step.feed(ids[:2], 0)

@@ -48,7 +48,7 @@ class Source(ABC):
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
         """Return the files that identify the model: if one changes, it is a different model.
 
-        Some of these files may be missing.
+        The result may include files that do not exist.
         """
 
     @abstractmethod

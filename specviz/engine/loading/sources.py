@@ -172,7 +172,7 @@ def _refuse_head(folder: Path, name: str) -> None:
 
 
 def refuse_missing_path(place: str, name: str) -> None:
-    """Raise PairError if ``place`` is empty or a path, so that it cannot be a Hub id."""
+    """Raise PairError if ``place`` cannot be a Hub id, because it is empty or a path."""
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder or file {name!r} does not exist.",

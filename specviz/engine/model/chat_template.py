@@ -112,7 +112,10 @@ def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoRet
 
 
 def _limit_resources(seconds: float) -> None:
-    """Limit this process's CPU time and memory, even after the parent process has ended."""
+    """Limit this process's CPU time and memory.
+
+    The limits stay in force if the parent process ends first.
+    """
     import resource  # missing on systems without fork
 
     most = int(seconds) + 1

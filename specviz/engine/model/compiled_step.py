@@ -75,9 +75,9 @@ _CHAIN: _Positions = (0, CHAIN, NO_PATHS)
 
 
 class Rows(Value):
-    """The rows of one sequence in a pass: tokens that follow the sequence's first ``begin`` tokens.
+    """The rows of one sequence in a pass: ``count`` tokens from position ``begin`` on.
 
-    ``outputs``: which of these rows' logits are returned; row 0 is the first of these rows.
+    ``outputs``: the rows whose logits are returned, counted from the first of these rows.
     """
 
     cache: int  # which of the caches is the sequence's

@@ -3,7 +3,7 @@
 A shared token is appended as one draft token. For any other token, the draft's tokenizer tokenises
 the current word again: the text since the last token that begins a word. A prompt is tokenised from
 its text. So the draft's input depends on the text alone, not on the rounds that produced the text.
-Forgetting target tokens restores the draft tokens from before those target tokens were appended.
+When target tokens are forgotten, the draft tokens that they replaced are restored.
 
 Tokenising preserves bytes. If the draft's tokenizer would change the bytes, for example by a space
 before a word, the longest draft tokens that match the bytes are used instead. Bytes and
@@ -119,9 +119,9 @@ class DraftReading:
     def _tokenised(self, tokens: Sequence[int], place: int) -> list[int]:
         """Return the draft's tokens for these target tokens.
 
-        ``place``: the number of draft tokens before them. Some tokenizers add a space before a
-        text. At the start of a text, the target's space is therefore removed and the draft's space
-        is added.
+        ``place``: the number of draft tokens before the returned ones. Some tokenizers add a space
+        before a text. So at the start of a text, the space of the target's tokenizer is removed,
+        and the space of the draft's tokenizer is added.
         """
         target, draft = self._shared.target, self._shared.draft
         written = b"".join(target.table.pieces[each] for each in tokens)
@@ -141,7 +141,7 @@ def tokenised(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
 
 
 def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
-    """Return the tokenizer's ids if they preserve the text, else the longest matching tokens.
+    """Return the tokenizer's ids if these preserve the text, else those of ``_greedy_pieces``.
 
     Some tokenizers prepend a space, so the text is also tried without its first space.
     """

@@ -1,7 +1,7 @@
-"""Passes as values: a reading yields the passes that it needs and receives their logits.
+"""Readings: generators that yield each pass that they need and receive its logits.
 
-A run that is written as a reading does not call its steps itself. ``read_alone`` makes the passes
-one by one; ``StepBatch`` makes one pass for the readings of several sequences.
+A reading calls no model step itself. ``read_alone`` makes the passes of one reading one by one.
+``StepBatch`` makes one pass for the readings of several sequences.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
 
 
 def read_alone(reading: Reading[T]) -> T:
-    """Make each pass of a reading by itself, and return the reading's result.
+    """Make the passes of one reading one by one, and return the reading's result.
 
-    A reading gets the error of a failed pass, as if it had called the step.
+    If a pass fails, its error is raised inside the reading.
     """
     try:
         feed = next(reading)

@@ -128,7 +128,7 @@ class FusedStep(StaticStep):
         )  # fmt: skip
 
     def _squares_of(self, count: int) -> torch.Tensor:
-        """Return the buffer `[rows, tiles]` for sums of squares; ``count`` determines ``tiles``."""
+        """Return the buffer `[rows, tiles]` for sums of squares in a pass of ``count`` tokens."""
         if count <= _FEW:
             return self._squares
         tiles = _power(-(-self._stream.shape[1] // _MANY_TILE.wide))
@@ -182,7 +182,7 @@ class FusedStep(StaticStep):
         )  # fmt: skip
 
     def _split(self, tiles: int, depth: int) -> int:
-        """Return how many programs must share a tile to give every multiprocessor work."""
+        """Return how many programs must share a tile so that every multiprocessor has work."""
         if tiles >= self._processors // 2:
             return 1
         return max(1, min(_SPLIT, _power(depth // _LEAST_SPLIT + 1) // 2))

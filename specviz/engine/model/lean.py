@@ -54,7 +54,8 @@ class _View:
 class LeanStep(Step):
     """A step with a cache of fixed capacity.
 
-    ``caches``: the keys and values to use instead of new ones, for example those of another step.
+    ``caches``: the tensors that store keys and values, for example those of another step. By
+    default, the step allocates its own.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class LeanStep(Step):
         return step
 
     def set_position(self, length: int) -> None:
-        """Set the number of tokens in the cache, also for early exits that share the cache."""
+        """Set the number of tokens in the cache, for this step and for its early exits."""
         self._length = length
         for each in self._exits:
             each._nodes.settle(())
@@ -183,7 +184,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return for how many of the last tokens the pass keeps hidden states."""
+        """Return the number of last tokens whose hidden states the pass keeps."""
         return count if self._keeps_all else max(1, num_logits)
 
     def span(self, count: int) -> Span:

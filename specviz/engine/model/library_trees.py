@@ -75,7 +75,7 @@ def no_trees(model: Model) -> Missing:
 
 
 def first_layers(model: Model, layers: int) -> Any:
-    """Return a model of the first ``layers`` layers that shares the tensors of ``model``."""
+    """Return a model with the first ``layers`` layers; it shares the tensors of ``model``."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     name, all_layers = require(_layers(twin))

@@ -169,7 +169,7 @@ class PackedProduct(Product):
 def quantised_product(
     weight: torch.Tensor, bias: torch.Tensor | None, kind: str
 ) -> PackedProduct | None:
-    """Return the product with a matrix quantised to ``kind``.
+    """Quantise a matrix to ``kind``, and return the product with this matrix.
 
     The result is None if no kernel can read the matrix, or if a weight is too large for the type.
     """
@@ -230,8 +230,8 @@ class PackedEmbedding(nn.Module):
 def can_join(matrices: Sequence[Shape], inner: Sequence[Shape]) -> bool:
     """Return whether the kernels support matrices of these shapes.
 
-    ``inner``: the shapes of the layers' matrices. Some of these matrices are joined, so the number
-    of their rows must be a multiple of 16.
+    ``inner``: the shapes of the layers' matrices. Some of these matrices are joined, so each
+    must have a multiple of 16 rows.
     """
     whole = all(width % SHORT == 0 for _, width in matrices)
     return whole and all(rows % LANES == 0 for rows, _ in inner)
@@ -246,7 +246,7 @@ def packed_layers(model: nn.Module) -> dict[str, PackedLinear | PackedEmbedding]
 
 
 def types_of(model: Any) -> str:
-    """Return the types of a model's quantised matrices; the type of most weights comes first."""
+    """Return the types of a model's quantised matrices; the type with the most weights is first."""
     sizes: Counter[str] = Counter()
     for each in model.modules():
         if isinstance(each, PackedMatrix) and each.kind != FLOAT:

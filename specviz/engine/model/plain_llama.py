@@ -34,7 +34,7 @@ class PlainConfig(SimpleNamespace):
 
 class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """Do nothing: weights are loaded later, and torch would import a compiler to set them."""
+        """Do nothing: weights are loaded later, and initialising them would import a compiler."""
 
 
 class _Embedding(nn.Embedding):

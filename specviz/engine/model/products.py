@@ -30,7 +30,7 @@ _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 
 def with_products(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model that shares the tensors but uses the kernel in linear layers."""
+    """Return a copy that shares the model's tensors, but whose linear layers use the kernel."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     for name, module in list(twin.named_modules()):

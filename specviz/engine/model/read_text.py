@@ -1,8 +1,8 @@
 """Keep the KV caches of a conversation for the run that continues the conversation.
 
 The run of a new message copies the cache rows of the earlier messages and answers, and feeds only
-the new message. Another run of the same message, and the replays that measure its time, copy the
-same rows as the message's first run, so that all of them feed the same tokens.
+the new message. If the same message is run again, or replayed to measure the time, the same rows
+are copied as in the message's first run. So all of these runs feed the same tokens.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def refuse(offered: object) -> NoReturn:
 
 
 def require_places(offered: range | Missing, states: HiddenStates) -> None:
-    """Raise PairError unless a step with the capability ``offered`` can return these states."""
+    """Raise PairError unless a step that offers the places ``offered`` can return ``states``."""
     layers = require(offered).stop - 1
     if outside := [place for place in states.places if place not in require(offered)]:
         raise PairError(

@@ -132,7 +132,7 @@ class SuffixAutomaton:
         return new
 
     def _split_off(self, before: int, token: int) -> int:
-        """Return the state of the longest sequence in state ``before``, followed by ``token``.
+        """Return the state of this sequence: the longest sequence in ``before``, then ``token``.
 
         If this state does not exist, create it.
         """
