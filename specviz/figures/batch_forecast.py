@@ -14,10 +14,11 @@ FORECAST_LABEL = "forecast: no scheduler, no ragged acceptance"
 
 
 class MapPoint(Value):
-    """The best number of candidates at one batch size and context; 0 if no speculation is best.
+    """The best number of candidates at one batch size and context.
 
-    ``speedup`` is the speedup with ``gamma`` candidates; ``fixed`` is the speedup with
-    ``BatchForecast.gamma`` candidates. Both are None where the caches do not fit into memory.
+    ``gamma``, the best number, is 0 where speculation would be slower with any number of
+    candidates. ``speedup`` is the speedup with ``gamma`` candidates; ``fixed`` is the speedup with
+    ``BatchForecast.gamma`` candidates. All three are None where the caches do not fit into memory.
     """
 
     batch: int
@@ -57,7 +58,7 @@ def best_gamma(
 
 
 def batch_map(found: BatchForecast) -> tuple[tuple[MapPoint, ...], ...]:
-    """Return the points of the map: a row per context, with a point per batch."""
+    """Return the map: one row per context; each row has one point per batch size."""
     return tuple(
         tuple(_point(found, batch, context) for batch in found.costs.batches)
         for context in found.costs.contexts
@@ -73,9 +74,10 @@ def _point(found: BatchForecast, batch: int, context: int) -> MapPoint:
 
 
 def break_even_batch(points: tuple[MapPoint, ...]) -> int | None:
-    """Return the smallest batch in a row of the map at which speculation is slower, or None.
+    """Return the smallest batch at which speculation is slower than the target alone, or None.
 
-    The number of candidates is ``BatchForecast.gamma``, so the speedup is ``fixed``.
+    ``points`` is one row of the map. Speculation uses ``BatchForecast.gamma`` candidates at every
+    point, so the speedup of a point is its ``fixed``.
     """
     return next(
         (each.batch for each in points if each.fixed is not None and each.fixed < 1.0), None
@@ -83,8 +85,9 @@ def break_even_batch(points: tuple[MapPoint, ...]) -> int | None:
 
 
 def independent_experts(experts: int, per_token: int, rows: int) -> float:
-    """Return the expected number of distinct experts, E (1 - (1 - k / E) ** n).
+    """Return the expected number of distinct experts that a pass over ``rows`` tokens uses.
 
-    Routing is assumed to be independent and uniform.
+    The number is E (1 - (1 - k / E) ** n), with E = ``experts``, k = ``per_token`` and n =
+    ``rows``. Routing is assumed to be independent and uniform.
     """
     return experts * (1.0 - (1.0 - per_token / experts) ** rows)

@@ -194,8 +194,8 @@ def is_weak_baseline(metrics: Metrics) -> bool:
 def _weakness(metrics: Metrics) -> str:
     """Return a reason to think that the target alone could run faster; empty if there is none.
 
-    The result is also empty without a target body, or if the machine was busy. A cheap
-    verification is a reason only if the step costs are precise.
+    The result is also empty without a target body, or if the machine was busy. A
+    verification that takes less time than a step is a reason only if the step costs are precise.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
     if metrics.parameters is None or disturbance(seen):

@@ -29,8 +29,9 @@ HOW_ENGINES_DIFFER = (
 class EngineFigure(Value):
     """A figure under the name that the engine prints.
 
-    Rates are fractions, even where the engine's log prints percent. ``value`` is a tuple for
-    figures by position or by number of accepted candidates; None if nothing was drafted.
+    Rates are fractions, even where the engine's log prints percent. ``value`` is a tuple if
+    the figure has one value per position or per number of accepted candidates. ``value`` is None if
+    nothing was drafted.
     """
 
     engine: EngineName

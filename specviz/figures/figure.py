@@ -25,9 +25,9 @@ def _nothing(_figures: Metrics) -> str:
 class Figure(Value):
     """A figure of a run.
 
-    ``better``: whether higher or lower values are better. ``numbers``, ``caveat`` and ``note``
-    return text for a run: the numbers shown after the formula, a warning about the value, and a few
-    words beside the value.
+    ``better``: whether higher or lower values are better. Three functions return text for a run:
+    ``numbers`` the numbers shown after the formula, ``caveat`` a warning about the value, ``note``
+    a few words beside the value.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Texts of the catalogue that contain a run's numbers.
 
-Each text follows a formula, or is a caveat or a note. Most texts are empty if a number was not
-measured.
+Each text is a caveat, a note, or the numbers shown after a formula. Most texts are empty if one of
+their numbers was not measured.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ class Advised(Value):
 
     The range ends at the level ``until``; None for the last range, which has no upper end.
     ``certain``: whether, at all measured levels in the range, the interval of the lane's speedup
-    excludes 1. If the advice is "off", this applies to the intervals of all lanes.
+    excludes 1. If the advice is "off", ``certain`` says whether the intervals of all lanes
+    exclude 1.
     """
 
     lane: int | None  # None: off

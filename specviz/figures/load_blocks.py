@@ -2,7 +2,7 @@
 
 A token counts if it arrived inside the window of the block. Latencies cover the requests that were
 due inside the window. Tokens of failed requests do not count. Acceptance is computed only from the
-engine's counters, because chunks merge under load.
+engine's counters, because under load one chunk can contain the tokens of several rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Percentiles(Value):
 
 
 class Totals(Value):
-    """Tokens of a block as received by the client and as counted by the engine."""
+    """The tokens of a block: how many the client received, and how many the engine counted."""
 
     received: int
     counted: float | None
@@ -45,7 +45,10 @@ class Totals(Value):
 
 
 class Acceptance(Value):
-    """Increases of the engine's counters, and the acceptance that they give; None if missing."""
+    """Increases of the engine's counters, and the acceptance computed from them.
+
+    A value that is not known is None.
+    """
 
     rounds: float | None = None
     drafted: float | None = None
@@ -100,7 +103,10 @@ class BlockFigures(Value):
 
     @property
     def pace(self) -> float:
-        """The throughput in a closed loop, 1 / latency in an open loop; speedups are its ratios."""
+        """The speed of the block. A speedup is the ratio of the paces of two blocks.
+
+        In a closed loop, the pace is the throughput. In an open loop, it is 1 / latency per token.
+        """
         if self.block.requests and self.block.requests[0].user is not None:
             return self.tokens_per_second
         return 1 / self.seconds_per_token if self.seconds_per_token else 0.0
@@ -203,7 +209,7 @@ def acceptance_of(block: LoadBlock) -> Acceptance:
 
 
 def pooled(found: Sequence[Acceptance]) -> Acceptance:
-    """Return the sum over blocks. A counter that is missing in one block is None in the sum."""
+    """Return the counters summed over blocks; a counter that one block lacks is None."""
     if not found:
         return Acceptance()
     width = min(len(each.accepted_at) for each in found)

@@ -67,7 +67,10 @@ class BreakEven(Value):
 
 
 class Band(Value):
-    """The interpolated speedup and its interval; ``low`` and ``high`` are empty without one."""
+    """The interpolated speedup and its interval.
+
+    ``low`` and ``high`` are the ends of the interval. Both are empty if there is no interval.
+    """
 
     levels: tuple[float, ...]
     speedup: tuple[float, ...]

@@ -120,7 +120,8 @@ def speculative_lanes(lanes: Sequence[LoadLane]) -> tuple[int, ...]:
 def log_speedups(sweep: LoadSweep) -> dict[tuple[int, float], Logs]:
     """Return the log-speedup of every A B B A unit.
 
-    Keys are lane and level; in each value, keys are repetition and unit.
+    The keys of the result are (lane, level). Each of its values maps (repetition, unit) to the
+    log-speedup of that unit.
     """
     return _log_speedups(sweep, [block_figures(each, sweep.settings) for each in sweep.blocks])
 

@@ -12,7 +12,7 @@ from specviz.record.numbers import MILLISECONDS, RATE, RATIO, TOKENS, UNKNOWN
 
 
 def lane_names(lanes: Sequence[LoadLane]) -> tuple[str, ...]:
-    """Return the lanes' labels. Equal labels are followed by the address."""
+    """Return the lanes' labels. If lanes have the same label, their addresses are added."""
     labels = [each.label for each in lanes]
     return tuple(
         label if labels.count(label) == 1 else f"{label} at {lane.info.address}"

@@ -77,7 +77,7 @@ def _verdict(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         if lane.break_even is not None and len(levels) > 1:
             yield f"{name}{break_even_words(lane.break_even, sweep.settings.mode)}"
     if not any(each.speedup for each in figures.levels):
-        yield "No speedup: no level has usable blocks both with speculation and without."
+        yield "The speedup is unknown: no level has usable blocks with and without speculation."
 
 
 def _speedup_at(level: LevelFigures, mode: LoadMode) -> str:
@@ -311,7 +311,7 @@ def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
     if hits > 0.05:
         yield (
             f"Up to {WHOLE_PERCENT.shown(hits)} of the prompt tokens came from the prefix cache. "
-            "Turn the prefix cache off, because EAGLE heads use less of it than the target alone."
+            "Turn the prefix cache off, because it saves less work with an EAGLE head than without."
         )
     unsent = sum(each.block.unsent for each in figures.blocks)
     if unsent:

@@ -155,7 +155,8 @@ class Metrics(Value):
     def seconds(self) -> float | None:
         """The decoding seconds of the run, from its timed slices if there are any.
 
-        None for runs with the oracle: their times are not real, because it knows the verdicts.
+        None for runs with the oracle. The oracle knows the verdicts, so the times of such runs are
+        not real.
         """
         if not self.trace.config.until.stopping.measured:
             return None
@@ -229,7 +230,7 @@ class Metrics(Value):
         return self.body and self.body.step_bytes
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON-compatible values."""
+        """Return the figures as JSON-compatible values."""
         figures = {name: getattr(self, name) for name in _JSON_KEYS}
         return _json_values(figures | {"intervals": dataclasses.asdict(self.intervals)})
 

@@ -73,7 +73,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second over the common keys; the values are logarithms."""
+    """Return the mean of first / second over the common keys; both contain logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

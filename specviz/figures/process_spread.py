@@ -75,7 +75,7 @@ def error_of_one_process(usual: float) -> float:
 
 
 def error_of_load(before: float | None, now: float | None) -> float:
-    """Return how far a cost's logarithm may move (95 %) if the load of the machine changes.
+    """Return how much a cost's logarithm can change (95 % bound) if the machine's load changes.
 
     Other processes fill the caches that they share with a run. This slows the phases of the run by
     different factors.

@@ -91,7 +91,10 @@ def _by_step_costs(figures: Metrics) -> RoundCost | None:
 def predicted_round_cost(
     trace: Trace, curves: ThroughputCurves | None, gamma: int
 ) -> RoundCost | None:
-    """Return the round predicted for another γ; None if the throughput forecast lacks this γ."""
+    """Return the predicted cost of a round with another γ.
+
+    None if the throughput forecast lacks this γ.
+    """
     costs = trace.step_costs
     if curves is None or costs is None or gamma not in curves.gammas:
         return None

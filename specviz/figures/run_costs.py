@@ -75,7 +75,8 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
     """Yield each kind of phase in a slice, with its mean seconds.
 
-    Only the kind of a draft phase depends on the number of tokens that its first step is fed.
+    Phases are of the same kind if their rounds have the same number of candidates. For draft
+    phases, the first steps must also be fed the same number of tokens.
     """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
@@ -292,7 +293,10 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's time of a first step fed two tokens / fed one; 1 if it lacks one."""
+        """Return the ratio of two times of a first draft step: fed two tokens / fed one token.
+
+        Both times come from the table. The ratio is 1 if the table does not contain both.
+        """
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -374,7 +378,10 @@ def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[fl
 
 
 def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:
-    """Return the cost of rounds with the most candidates: the rounds that drafted a whole tree."""
+    """Return the cost in the rounds with the most candidates; None without any cost.
+
+    These are the rounds that drafted a whole tree.
+    """
     return known[max(known)] if known else None
 
 

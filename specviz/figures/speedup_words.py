@@ -46,7 +46,10 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
 
 
 def headline(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> tuple[str, str]:
-    """Return the verdict in a few words, and the interval or "" if the verdict contains it."""
+    """Return two texts: the verdict in a few words, and the interval.
+
+    The second text is empty if the verdict contains the interval or if the speedup is unknown.
+    """
     speed, low, high = metrics.speedup_observed, metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or speed is None:
         return "Speedup not measured", ""
@@ -217,7 +220,8 @@ def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -
 def why_sentence(metrics: Metrics) -> str:
     """Return sentences on the speedup that the step costs predict; empty without step costs.
 
-    A last sentence says whether the measured speedup is different or the step costs are imprecise.
+    If the measured speedup differs from this prediction, or if the step costs are imprecise, the
+    last sentence says so.
     """
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:

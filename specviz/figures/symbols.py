@@ -16,7 +16,7 @@ class Symbol(Value):
     """A symbol of the formulas.
 
     ``formula`` says how the symbol's value is computed from a run; `catalogue` uses it, too.
-    ``chapter`` names the chapter of the documentation, and the heading, that explain the symbol.
+    ``chapter`` says where the documentation explains the symbol: a chapter and a heading in it.
     """
 
     sign: str

@@ -189,7 +189,9 @@ def emitted_distribution(
     reject: Numbers,
     overlap: Numbers,
 ) -> Numbers:
-    """Return the probability `[...]` that over-acceptance emits each of these tokens.
+    """Return the probabilities `[...]` with which over-acceptance emits certain tokens.
+
+    ``draft`` and ``target`` are the probabilities of the same tokens under each model.
 
     In Yin et al. 2024, section 4.2, the rule OPT has the residual "leftover", the rule UNO the
     residual "target".

@@ -19,9 +19,10 @@ GAMMAS = tuple(range(1, 17))
 
 
 class Outlook(Value):
-    """The speedup and τ at each gamma, predicted for a prompt from other texts of its kind.
+    """The predicted speedup and τ of a prompt at each gamma.
 
-    ``speedups`` is empty without step costs.
+    The predictions come from other texts of the same kind. ``speedups`` is empty without step
+    costs.
     """
 
     gammas: tuple[int, ...]
@@ -40,7 +41,7 @@ class Outlook(Value):
 
 
 class ThroughputCurves(Value):
-    """Tokens per second at each of ``gammas``; ``target`` is the target alone."""
+    """Tokens per second at each of ``gammas``, and with the target alone (``target``)."""
 
     gammas: tuple[int, ...]
     ideal: tuple[float, ...]
@@ -52,7 +53,7 @@ class ThroughputCurves(Value):
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """Return the curves for γ = 1, 2, ..., one for each of ``speedups``.
+    """Return the forecast and the ideal curve for γ = 1, 2, ..., ``len(speedups)``.
 
     The forecast curve comes from ``speedups``, the ideal curve from ``alpha``.
     """

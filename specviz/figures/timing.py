@@ -7,7 +7,7 @@ eighth of the slices, so that a stall of the machine does not dominate (a trimme
 Yuen 1974).
 
 The number of slices is decided once, after a pilot (Stein 1945). If timing stopped as soon as the
-interval happens to be narrow, the interval would contain the true value too rarely. For the pilot,
+interval happened to be narrow, the interval would contain the true value too rarely. For the pilot,
 neighbouring slices are pooled into batches until batches no longer correlate with their neighbours.
 Eight such batches determine how many slices the precision ``AIM`` needs.
 

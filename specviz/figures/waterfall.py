@@ -62,7 +62,7 @@ class Waterfall(Value):
     steps: tuple[WaterfallStep, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON-compatible values."""
+        """Return the waterfall as JSON-compatible values."""
         return {"steps": [dataclasses.asdict(each) for each in self.steps]}
 
 

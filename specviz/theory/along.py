@@ -1,10 +1,11 @@
 """Exact expected rounds along a known text (derived here, checked by enumeration).
 
-``odds`` holds min(1, draft / target) at every token of the text. Suppose that a candidate was
-drafted at this token. The token is an accepted candidate with probability min(draft, target), and
-it is emitted with probability target. So ``odds``, the ratio of the two, is the probability
-that the candidate was accepted, given the text. This probability does not depend on other verdicts.
-So the number of candidates accepted so far in the current round is a Markov chain along the text.
+``odds`` holds min(1, draft / target) at every token of the text. Suppose that a round drafts a
+candidate at the position of this token. The round emits this token as an accepted candidate with
+probability min(draft, target), and emits it in any way with probability target. ``odds`` is the
+ratio of the two: the probability that the candidate was accepted, given the text. This probability
+does not depend on other verdicts. Therefore the number of candidates accepted so far in the current
+round is a Markov chain along the text.
 
 Other drafting methods have other odds. If the odds differ between a round's first candidate and
 later candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Where a

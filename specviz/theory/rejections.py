@@ -63,11 +63,11 @@ def batch_floor(expected_single: float) -> float:
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """Return how much M drafts instead of one lower the rejection probability at one position.
+    """Return P(one draft is rejected) - P(all ``num_drafts`` drafts are rejected) at one position.
 
-    One draft is rejected with probability r_1, all M with probability r_1 ... r_M, so the result is
-    r_1 - r_1 ... r_M. r_m is the total variation between the draft and the residual after m - 1
-    rejections. Yin et al. 2024, section 3.2; theorem 3 has this difference in brackets.
+    With M = ``num_drafts``, this difference is r_1 - r_1 ... r_M, where r_m is the total variation
+    between the draft and the residual after m - 1 rejections. Yin et al.
+    2024, section 3.2; theorem 3 has this difference in brackets.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     unplaced = _unplaced(draft_probs[None], target_probs[None], [num_drafts])
@@ -168,7 +168,10 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """Return each token's mass after ``steps`` drafts; until the last, no mass may reach 0."""
+    """Return each token's mass after ``steps`` drafts.
+
+    Before the last of these drafts, no token's mass may reach 0.
+    """
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
     moves = (steps > 0.0) & (share > 0.0)

@@ -111,7 +111,10 @@ def round_distribution(
 
 
 def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
-    """Return the distribution of the first ``length`` tokens if the target continues the rounds."""
+    """Return the distribution of the first ``length`` tokens of the continued texts.
+
+    Each emitted text is continued by sampling from the target.
+    """
     begun: Emitted = {}
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance
@@ -146,7 +149,11 @@ def check_size(vocabulary: int, depth: int) -> None:
 
 
 def _texts(begun: Emitted, target: Kernel, length: int) -> list[tuple[Text, float, float]]:
-    """Return (text, probability, probability under the target) of every text of this length."""
+    """Return every text of this length with two probabilities.
+
+    The first applies if the target continues the texts in ``begun``, the second if the target
+    generates the whole text.
+    """
     rows: list[tuple[Text, float, float]] = [((), begun.get((), 0.0), 1.0)]
     check_size(len(target(())), length - 1)
     for _ in range(length):

@@ -93,10 +93,11 @@ class ChainRule(Value, eq=False):
 
 
 def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
-    """Return the rule that accepts with probability min(1, target / draft), else uses the residual.
+    """Return the rule that accepts with probability min(1, target / draft).
 
-    Leviathan et al. 2023 and Chen et al. 2023. With several drafts, Yin et al. 2024, algorithm 4:
-    after a rejected candidate, the next candidate is tested against the residual.
+    After a rejection, a token is drawn from the residual (Leviathan et al. 2023, Chen et al. 2023).
+    With several drafts, the next candidate is tested against the residual first, and a token is
+    drawn only if all candidates are rejected (Yin et al. 2024, algorithm 4).
     """
     if not 1 <= num_drafts <= _MAX_DRAFTS:
         raise TheoryError(

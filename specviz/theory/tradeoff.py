@@ -233,9 +233,10 @@ def simulate(
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
     """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    Some tokens are emitted more often than the target emits them. The bias is their simulated share
-    minus their probability under the target. ``exact``, the exact output distribution, determines
-    these tokens. If the simulation determined them, the estimate would be too high on average.
+    The bias covers the tokens that the rule emits more often than the target does. It is their
+    simulated share minus their probability under the target. These tokens are chosen by ``exact``,
+    the exact output distribution. If the simulated shares chose them, the estimate of the bias
+    would be too high on average.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs

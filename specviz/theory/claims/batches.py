@@ -18,8 +18,9 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
     """Return the bias of batch speculation: the total variation between output and target.
 
     Compares the distributions of a text's first ``length`` tokens. Theorem 3 of Yin et al. 2024
-    states that algorithm 4 is unbiased. ``renew`` False is a deliberate bug: the residual is
-    computed only after the first rejection, and all further drafts are tested against it.
+    states that algorithm 4 is unbiased. With ``renew`` False, the algorithm has a deliberate bug:
+    the residual is computed only after the first rejection, and all further drafts are tested
+    against this residual.
     """
     if not 1 <= length <= chains.horizon or chains.size ** (length + 1) > _MAX_TEXTS:
         raise TheoryError(

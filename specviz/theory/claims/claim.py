@@ -119,12 +119,18 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Return ``value``, rounded down, so that a claim that holds up to ``value`` holds there."""
+    """Return ``value``, rounded down.
+
+    If a claim holds for all numbers up to ``value``, it also holds for the result.
+    """
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Return ``value``, rounded up, so that a claim that holds from ``value`` on holds there."""
+    """Return ``value``, rounded up.
+
+    If a claim holds for all numbers from ``value`` on, it also holds for the result.
+    """
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 

@@ -173,7 +173,7 @@ def _six_tokens() -> Claim:
         figures=(
             Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
-            Figure(label="half of rounds: six tokens from α", value=half, form=".3f"),
+            Figure(label="α for six tokens in half of rounds", value=half, form=".3f"),
         ),
         chart=tokens_chart(half, 5),
         run="estimates",

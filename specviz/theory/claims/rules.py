@@ -241,15 +241,15 @@ def _rejections_and_time() -> Claim:
         "relates to inference time.",
         verdict=verdict_for([1 / expected_tokens(alpha, 200) < 1.001 * rejections, rounds < 0.11]),
         finding=f"True in the paper’s setting, where drafts cost nothing and extend to the end "
-        f"of the text. With γ 5 and α {alpha:.2f} a token needs {rounds:.3f} target passes at only "
-        f"{rejections:.3f} rejections, because most rounds end at γ, not at a rejection. If "
+        f"of the text. With γ 5 and α {alpha:.2f} a token needs {rounds:.3f} target passes but has "
+        f"only {rejections:.3f} rejections, because most rounds end at γ, not at a rejection. If "
         "drafting takes time, a large γ need not help.",
         flip=f"At α {alpha:.2f} the number of passes is within 5 % of the number of rejections "
         f"only from γ = {flip_at}.",
         figures=(
             Figure(label="rejections per token", value=rejections, form=".3f"),
             Figure(label="passes per token, γ 5", value=rounds, form=".3f"),
-            Figure(label="passes within 5 % from γ", value=flip_at, form=".0f"),
+            Figure(label="γ for passes within 5 %", value=flip_at, form=".0f"),
         ),
         chart=tokens_chart(alpha, flip_at),
         run="rejections",
@@ -299,9 +299,10 @@ def _batch_scaling() -> Claim:
         "indefinitely.",
         verdict=verdict_for([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
         finding=f"On a Markov chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} "
-        f"with one draft to {four:.3f} with four, and never below {limit:.3f}. For any Markov "
-        f"chain with {one:.3f} rejections at one draft, {floor:.3f} is a lower bound, because only "
-        "the token after a rejection gets several drafts.",
+        f"with one draft to {four:.3f} with four. With any number of drafts, they are at "
+        f"least {limit:.3f}. For any Markov chain with {one:.3f} rejections with one draft, "
+        f"{floor:.3f} is a lower bound, because only the token after a rejection gets several "
+        "drafts.",
         flip=f"Half of the possible reduction takes {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),

@@ -192,12 +192,12 @@ def _one_probability() -> Claim:
         f"real text easy and hard stretches alternate: with the same mean α of "
         f"{sticky.mean_alpha:.2f} and a correlation of 0.8 between neighbouring tokens, a round "
         f"with γ 5 emits {exact:.4f} tokens; the formula gives {formula:.4f}.",
-        flip=f"The formula is 5 % too high from a correlation of {flip_at:.2f} (acceptance "
-        "probabilities 0.95 and 0.45, 60 % easy tokens).",
+        flip=f"From a correlation of {flip_at:.2f} on, the formula is at least 5 % too high "
+        "(acceptance probabilities 0.95 and 0.45, 60 % easy tokens).",
         figures=(
             Figure(label="formula", value=formula, form=".4f"),
             Figure(label="exact, correlated", value=exact, form=".4f"),
-            Figure(label="5 % off from", value=flip_at),
+            Figure(label="correlation for 5 % error", value=flip_at),
         ),
         chart=Chart(
             page="misleading",
