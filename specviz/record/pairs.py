@@ -299,7 +299,7 @@ class KnownPair(Value):
 
 
 def memory_margin(needed: int) -> int:
-    """Return the bytes that should be free to load and run models with this many bytes of weights."""
+    """Return the free bytes required to load and run models with ``needed`` bytes of weights."""
     return needed * 13 // 10 + 2**30
 
 
@@ -329,7 +329,7 @@ def pairs_folder() -> Path:
 
 
 def known_pairs() -> tuple[KnownPair, ...]:
-    """Return pairs whose models are known to share a tokenizer, sorted by family and size."""
+    """Return pairs whose models are known to share a tokenizer, grouped by family."""
     return tuple(KnownPair(**entry) for entry in json.loads(_KNOWN.read_text(encoding="utf-8")))
 
 

@@ -151,7 +151,7 @@ class StepCosts(Value):
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
 
-        If ``target`` has fewer rows than ``tokens``, extrapolate linearly from the 9th and the last
+        If ``target`` has fewer than ``tokens`` rows, extrapolate linearly from its 9th and its last
         row.
         """
         rows = len(self.target)
