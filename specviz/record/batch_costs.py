@@ -17,9 +17,10 @@ Grid = tuple[tuple[float, ...], ...]
 class BatchCosts(Value):
     """Seconds of a batch's phases, by the number of sequences and by the context.
 
-    ``draft[n - 1]`` is the first draft step of a round, fed n tokens (1 or 2) of every sequence;
-    ``draft_next`` is a later draft step. ``plain`` is a step of the target alone. ``verify[i]`` is
-    the target's pass over ``gammas[i] + 1`` tokens of every sequence. All times include sampling.
+    ``draft[n - 1]``: the first draft step of a round, which feeds n tokens (1 or 2) of every
+    sequence. ``draft_next``: each later draft step. ``plain``: a step of the target alone.
+    ``verify[i]``: the target's pass over ``gammas[i] + 1`` tokens of every sequence. All times
+    include sampling.
     """
 
     batches: tuple[int, ...]
@@ -61,10 +62,11 @@ class BatchCosts(Value):
 
 
 class BatchAcceptance(Value):
-    """Acceptance in runs of a single sequence. Batches of every size use the same acceptance.
+    """Acceptance, measured in runs of one sequence. Forecasts use it for batches of every size.
 
     ``reached[k]``: the share of rounds that accepted at least k + 1 candidates, among rounds with
-    ``len(reached)`` candidates. ``other``: seconds per round and sequence outside both models.
+    ``len(reached)`` candidates. ``other``: the seconds outside both models, for one sequence in
+    one round.
     """
 
     alpha: float | None  # accepted / tested
@@ -80,12 +82,13 @@ class BatchAcceptance(Value):
 class BatchPoint(Value):
     """The measured speedups of a batch, and the forecast speedup.
 
-    A speedup is the tokens per second of speculation / those of plain decoding of the same batch.
+    A speedup is: tokens per second of speculation / tokens per second of plain decoding. Both
+    decode the same batch.
     ``forecast`` and ``speedup`` cover only the rounds in which all sequences were running.
     ``compact`` and ``padded`` cover the whole batch, until the last text has ended. In ``compact``,
-    passes leave out the rows of texts that have ended; in ``padded``, every pass has equally many
-    rows for each text. ``low`` and ``high`` are the 95 % interval of ``speedup``; None with few
-    repeats.
+    passes leave out the rows of texts that have ended; in ``padded``, passes keep these rows, so
+    each text has the same number of rows. ``low`` and ``high`` are the 95 % interval of
+    ``speedup``; None with few repeats.
     """
 
     batch: int
@@ -117,10 +120,10 @@ class ExpertPoint(Value):
 
 
 class ExpertRun(Value):
-    """Runs with a mixture of experts as target; its draft is the same model, one expert per token.
+    """Runs with a mixture of experts as target; the draft is the target with one expert per token.
 
-    ``step`` and ``verification`` are the distinct experts that a layer of the target reads in a
-    step of plain decoding and in a verification. ``speedup`` is the observed speedup.
+    ``step`` and ``verification``: how many distinct experts a layer of the target reads in a step
+    of plain decoding and in a verification. ``speedup`` is the observed speedup.
     """
 
     gamma: int

@@ -51,14 +51,14 @@ class ModelShape(Value):
     """Bytes per weight at the model's own size and with a body; None without quantisation."""
 
     def bytes_per_weight(self, body: str) -> float | None:
-        """Return the bytes of a quantised weight; None if weights are not quantised."""
+        """Return the bytes per quantised weight; None if the weights are not quantised."""
         return self.quantised[body != NO_BODY]
 
     @property
     def group_width(self) -> int:
         """The total width of the query heads that share a key head.
 
-        Model widths are multiples of it.
+        The width of an enlarged model is a multiple of this width.
         """
         return self.head_width * self.heads // self.key_heads
 

@@ -22,7 +22,7 @@ _FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named
 
 
 class BodyRoom(Value):
-    """The models of a pair and the resources of this machine, from which bodies are chosen.
+    """What limits the choice of bodies: the models of a pair, and the resources of this machine.
 
     ``target`` or ``draft`` is None if that model cannot be enlarged.
     """
@@ -66,10 +66,10 @@ def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
 
 
 def default_body(room: BodyRoom) -> str:
-    """Return the largest named body for the target that is fast enough and leaves memory free.
+    """Return the largest named body with which the target is fast enough and leaves memory free.
 
-    If no named body qualifies, return the largest fallback size that does. If no size qualifies or
-    the target cannot be enlarged, return ``none``.
+    If no named body meets both conditions, return the largest fallback size that meets them. If
+    there is none, or if the target cannot be enlarged, return ``none``.
     """
     named = dict(_affordable(room, tuple(NAMED_BODIES)))
     sizes = dict(_affordable(room, _FALLBACK_SIZES))

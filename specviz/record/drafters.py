@@ -1,9 +1,10 @@
 """The draft methods, one entry each.
 
-Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here,
-and a class with its case in ``make_drafter`` of ``engine/decoding/drafting.py``; a new kind of head
-needs no case. By default, a pair uses the method for its kind of draft. A custom class is named
-``module:Class``. Only the command line or a file may name a custom class, never a link.
+Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here
+and a class. Then add a case for the class in ``make_drafter`` of ``engine/decoding/drafting.py``; a
+new kind of head needs no case. By default, a pair uses the method for its kind of draft. A custom
+class is named ``module:Class``. Only the command line or a file may name a custom class, never a
+link.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ DRAFTER_KEYS = {
 }
 """For each kind of draft, the name of the link parameter that holds the drafter.
 
-Each kind has its own parameter, so that each kind has its own default and remembers its own choice.
+With a parameter of its own, each kind of draft keeps its own default and its own choice.
 """
 DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _KNOWN.values())
 

@@ -56,7 +56,7 @@ class Fork(Value):
 
 
 def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
-    """Return the forks of a new run: those of ``forks`` before ``fork``, then ``fork``."""
+    """Return the forks of a new run: the forks that lie before ``fork``, then ``fork`` itself."""
     return (*(each for each in forks if each.at < fork.at), fork)
 
 

@@ -8,7 +8,8 @@ from specviz.values import Value
 class HeadInfo(Value):
     """The hidden states that a drafting head reads, and the tokens that it can propose.
 
-    ``places`` lists the target's hidden states: i is the input of layer i, -1 the final state.
+    ``places`` lists the hidden states of the target that the head reads: i means the input of
+    layer i, -1 means the final state.
     """
 
     places: tuple[int, ...]

@@ -1,8 +1,9 @@
 """The record of a load sweep: engines with many requests in flight, block by block.
 
 A block loads one lane at one level: a number of users (closed loop) or requests per second (open
-loop). All times are seconds since the block began. Only the engine's own counters say how many
-candidates were accepted, because chunks merge under load and then are not rounds.
+loop). All times are seconds since the block began. The number of accepted candidates comes only
+from the engine's own counters: under load, several rounds may arrive in one chunk, so chunks cannot
+be counted as rounds.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class LoadLane(Value):
 class LoadSettings(Value):
     """The settings of every block of a sweep.
 
-    ``levels``: users, or requests per second. ``ramp``: seconds of load before the window and again
-    after it, which throughput and latencies leave out. ``most_in_flight``: the maximum number of
-    requests in flight in an open loop. ``numbered``: whether each prompt begins with a number that
-    is new in each block, if an engine cannot turn its prefix cache off for a request.
+    ``levels``: users, or requests per second. ``ramp``: seconds of load before the window, and
+    again after it; throughput and latencies cover only the window. ``most_in_flight``: the maximum
+    number of requests in flight in an open loop. ``numbered``: whether each prompt begins with a
+    number that is new in each block, so that no prefix cache contains the prompt. Prompts get no
+    numbers if all engines can turn their prefix cache off for a request.
     """
 
     mode: LoadMode = "closed"
@@ -125,10 +127,10 @@ class LoadBlock(Value):
     """One lane under one level of load.
 
     ``lane`` is the index of the lane in the sweep. ``begin`` and ``end`` bound the window.
-    ``start`` is the index of the engine's start that served the block. ``repetition`` is the index
-    of the sweep's repetition, which begins with fresh starts. ``unit`` is the index of the A B B A
-    unit at this level within the start. ``restarted``: whether the engine restarted by itself
-    during the block.
+    ``start`` is the index of the engine start that served the block, among the starts of the
+    sweep; 0 without a restart command. ``repetition`` is the index of the sweep's repetition.
+    ``unit`` is the index of the block's A B B A unit; the units of each start count from 0.
+    ``restarted``: whether the engine restarted by itself during the block.
     """
 
     lane: int

@@ -149,7 +149,7 @@ class PairSpec(Value):
 
     @property
     def target_place(self) -> str:
-        """The target's Hub id, folder or address; pairs with the same target are comparable."""
+        """The target's Hub id, folder or address, by which pairs with the same target are found."""
         if self.embedded_target == CHAT_PAIR:
             return str(chat_file() or CHAT_PAIR)
         return self.target or str(self._folder / "target")
@@ -253,8 +253,8 @@ class ModelCheck(Value):
 class Presence(Value):
     """The hashes of a pair's weights, and the environment in which a run would be made.
 
-    A hash is None if the weights are not on this machine. ``others``: the environments of other
-    kinds of machine, if several machines share the runs.
+    A hash is None if the weights are not on this machine. If several machines share the runs,
+    ``others`` has the environments of the other kinds of machine.
     """
 
     target_sha256: str | None
@@ -299,16 +299,16 @@ class KnownPair(Value):
 
 
 def memory_margin(needed: int) -> int:
-    """Return the bytes that should be free to load and run models with weights of this size."""
+    """Return the free bytes required to load and run models with ``needed`` bytes of weights."""
     return needed * 13 // 10 + 2**30
 
 
 def default_gamma(spec: PairSpec) -> int:
     """Return the default number of candidates per round.
 
-    The default is 5 for most pairs. The embedded pair at its own size fits into the processor's
-    caches, so verifying several tokens costs much more than one step; it is fastest with 2. The
-    head of the chat model was trained to propose 3 tokens, so it proposes 3.
+    The default is 5 for most pairs, 2 for the embedded pair at its own size, and 3 for the head of
+    the chat model. The embedded pair fits into the processor's caches, so a verification of several
+    tokens costs much more than one step. The head was trained to propose 3 tokens.
     """
     if spec.name == CHAT_HEAD:
         return _HEAD_GAMMA
@@ -329,7 +329,7 @@ def pairs_folder() -> Path:
 
 
 def known_pairs() -> tuple[KnownPair, ...]:
-    """Return pairs that are known to share a tokenizer, by family and size."""
+    """Return pairs whose models are known to share a tokenizer, grouped by family."""
     return tuple(KnownPair(**entry) for entry in json.loads(_KNOWN.read_text(encoding="utf-8")))
 
 

@@ -157,7 +157,7 @@ def typed_suite(text: str) -> tuple[SuiteItem, ...]:
 
 
 def typed_text(items: tuple[SuiteItem, ...]) -> str | None:
-    """Return a text that ``typed_suite`` splits into these prompts; None if there is none."""
+    """Return a text that ``typed_suite`` splits into these prompts; None if no text does."""
     text = "\n---\n".join(each.prompt for each in items)
     try:
         return text if typed_suite(text) == items else None

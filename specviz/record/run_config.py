@@ -29,8 +29,8 @@ class RunConfig(Value):
 
     A round drafts one of three: ``num_drafts`` chains of length ``gamma``; a tree of shape
     ``branching``, whose depth replaces ``gamma``; or a dynamic tree of depth ``gamma``.
-    ``dynamic_tree`` holds the width of that tree and its largest number of candidates. The width is
-    the number of nodes expanded at each depth and the largest number of children of a node.
+    ``dynamic_tree`` holds the width of the dynamic tree and its largest number of candidates. The
+    width limits two numbers: the nodes expanded at each depth, and the children of each node.
     ``replacement``: whether parallel chains may begin with the same token. The children of a tree
     node always differ.
     """
@@ -101,13 +101,13 @@ class RunConfig(Value):
     def by_odds(self) -> bool:
         """Return whether rounds are single chains under the lossless rule, min(1, target/draft).
 
-        Odds along a text and forecasts assume such rounds.
+        Forecasts assume such rounds, and so do the odds along a text.
         """
         return self.rule == "lossless" and self.is_chain
 
     @property
     def shape(self) -> Shape:
-        """Children per node, depth by depth; for a dynamic tree, only the depth is meaningful."""
+        """Children per node, depth by depth; for a dynamic tree, only the length is meaningful."""
         return self.branching or (self.num_drafts, *(1 for _ in range(self.gamma - 1)))
 
     @property
@@ -210,7 +210,7 @@ def _check_combination(config: RunConfig) -> None:
     chain_by_odds = config.is_chain and config.judging.deciding == "odds"
     if config.forks and not (chain_by_odds and until.stopping.measured):
         _refuse(
-            "Only runs with one chain, verified by acceptance probability, can be forked, and only "
+            "A fork needs rounds of one chain, verdicts by acceptance probability, and drafting "
             "without the oracle.",
             "Leave out the fork.",
         )
@@ -224,7 +224,7 @@ def refuse_without_effect(config: RunConfig, whose: str) -> None:
     """Raise ConfigError for a setting without effect.
 
     Args:
-        whose: The owner of the setting, with which the message begins.
+        whose: The beginning of the message, which names what has the setting: "The run" or a lane.
     """
     for name, default in settings_without_effect(config).items():
         if getattr(config, name) != default:

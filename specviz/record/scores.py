@@ -31,11 +31,11 @@ class TextScores(Value):
     """The scores of a text, one value per token.
 
     ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
-    ``first_odds``: odds of a token that begins a round, if a round has several drafts.
-    ``sureness``: the draft's probability of the token, taken at temperature 1 if the text's
-    temperature is 0; empty if unknown. Entropies are in nats. ``matches``: whether the token is the
-    draft's likeliest token. ``agrees``: whether both models have the same likeliest token. A token
-    that top-k or top-p excludes has odds 0. If only part of the distributions is known,
+    ``first_odds``: the odds that the token would have as the first of a round; empty unless a round
+    has several drafts. ``sureness``: the draft's probability of the token, at temperature 1 if the
+    text's temperature is 0; empty if unknown. Entropies are in nats. ``matches``: whether the token
+    is the draft's likeliest token. ``agrees``: whether both models have the same likeliest token. A
+    token that top-k or top-p excludes has odds 0. If only part of the distributions is known,
     ``overlap_bounds`` has the lower and upper bounds of the overlaps, and ``overlaps`` and the
     entropies are empty.
     """

@@ -41,7 +41,7 @@ GROUNDS: dict[Grounds, str] = {
 
 
 class Capabilities(Value):
-    """The values that an engine can report; False for values that it is not known to report."""
+    """Which values an engine can report; False if the engine is not known to report the value."""
 
     token_ids: bool = False
     rounds: bool = False  # accepted and drafted of every round, or values that imply them

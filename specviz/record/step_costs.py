@@ -15,7 +15,8 @@ class ShapeCosts(Value):
     """Seconds of a round with a tree or with several drafts, by context.
 
     ``draft`` is the time of a whole draft phase; ``verify`` is the time of the target's pass over
-    the pending token and all nodes. Errors are as in ``StepCosts``.
+    the pending token and all nodes. ``draft_error`` and ``verify_error``: half the 95 % interval of
+    the time, relative to the time, where the interval is widest.
 
     ``dynamic``: the width and the number of candidates of a dynamic tree; ``shape`` then gives only
     the depth. A dynamic tree differs from round to round. A measured table has the times of one
@@ -31,7 +32,7 @@ class ShapeCosts(Value):
 
 
 class PassBytes(Value):
-    """The bytes that a pass reads, which do not depend on how many tokens it processes.
+    """The bytes that a pass reads, however many tokens the pass processes.
 
     A pass reads the weights once, and the keys and values of the whole context once.
     """
@@ -139,7 +140,7 @@ class StepCosts(Value):
         return self.overhead + self.overhead_each * candidates
 
     def shape_phases(self, context: float) -> tuple[float, float]:
-        """Return the seconds of drafting and verification in a round of the table's shape."""
+        """Return the seconds of the draft phase and of the verification in a round of ``shape``."""
         assert self.shape is not None
         drafting = interpolate(self.contexts, self.shape.draft, context)
         return drafting, interpolate(self.contexts, self.shape.verify, context)
@@ -150,7 +151,8 @@ class StepCosts(Value):
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
 
-        For more tokens than the table has rows, extrapolate linearly from the 9th and the last row.
+        If ``target`` has fewer than ``tokens`` rows, extrapolate linearly from its 9th and its last
+        row.
         """
         rows = len(self.target)
         if tokens <= rows:

@@ -40,7 +40,7 @@ _STOPPINGS = (
     Stopping(
         name="cost",
         words="while it pays",
-        does="drafts another candidate as long as it is expected to be worth its cost, at most γ",
+        does="drafts at most γ candidates, and stops before one that is not expected to pay off",
     ),
     Stopping(
         name="oracle",

@@ -229,7 +229,7 @@ class PairInfo(Value):
 class Environment(Value):
     """Where a run was measured.
 
-    If several devices share the runs of a plan, ``place`` is an anonymous id of the device; it is
+    ``place`` is an anonymous id of the device if several devices share the runs of a plan; it is
     empty if one machine makes all runs.
     """
 
@@ -297,7 +297,7 @@ class PhaseTimes(Value):
 
 
 class Slice(Value):
-    """Seconds of the target alone and of speculative decoding along some rounds of the run.
+    """The timing of some rounds of the run: seconds with the target alone and with speculation.
 
     The rounds are ``first`` to ``last`` (exclusive). The passes ran in the order target alone,
     speculative, speculative, target alone.
@@ -327,7 +327,7 @@ class Baseline(Value):
 
 
 class DraftingCosts(Value):
-    """The step costs from which ``draft_until=cost`` decides when to stop, in target steps.
+    """Step costs in target steps. ``draft_until=cost`` uses them to decide when to stop drafting.
 
     ``verify[n - 1]`` is the cost to verify n tokens.
     """

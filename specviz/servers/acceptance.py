@@ -53,7 +53,7 @@ class MeasuringPlan(Value):
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are sent at once: at most half of them, in two or more groups."""
+        """Return how many prompts are sent at once: at most half, to have two groups or more."""
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
@@ -169,10 +169,10 @@ class AcceptanceMeter(StoppableWork):
         return unit
 
     def _units(self, numbers: Sequence[int], settings: ServerSettings) -> list[Unit]:
-        """Send some prompts at once, and return the answers with the increase of the counters.
+        """Send some prompts at once; return the answers with their counts of candidates.
 
-        Return one unit per answer if the answers report rounds that agree with the counters, else
-        one unit for all answers.
+        If the answers report rounds that agree with the counters, each answer is a unit with its
+        own counts. Otherwise all answers are one unit, with the increase of the counters.
         """
         traces = self._traces(numbers, settings)
         texts = [self._text(*each) for each in zip(numbers, traces, strict=True)]

@@ -50,7 +50,7 @@ def ask(
         cache_salt: If given, the request shares no prefix cache with requests that have another
             salt. Some engines ignore the salt.
         speculate: If False, request decoding without speculation. Raises ServerError if the engine
-            may speculate and cannot turn speculation off.
+            may speculate and cannot turn speculation off for a request.
     """
     if not speculate:
         _check_switch(info)

@@ -37,9 +37,9 @@ class Point(Value):
 
 
 class CounterHistory(Value):
-    """The points from index ``first`` on, the last counters, and the rates over the last minute.
+    """The latest points, the last counters, and the rates over the last minute.
 
-    Older points were dropped.
+    ``first``: how many older points were dropped.
     """
 
     first: int = 0

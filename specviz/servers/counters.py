@@ -168,14 +168,14 @@ def _sums(
 
 
 def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str], float]:
-    """Return a counter's values by position and labels; the name may lack the ending ``_total``."""
+    """Return a counter's values by position and labels; samples may add ``_total`` to ``name``."""
     named = [each for each in samples if each.name == name + _TOTAL]
     named = named or [each for each in samples if each.name == name]
     return {(position_of(each), repr(sorted(each.labels.items()))): each.value for each in named}
 
 
 def _consistent(found: Counters) -> Counters:
-    """Return the counters without those that exceed what other counters allow."""
+    """Return the counters without impossible values, such as more accepted than drafted."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts

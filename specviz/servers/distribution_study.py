@@ -58,7 +58,7 @@ class TokenStudy(Value):
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """Return a pair with target ``place`` and no draft; device and dtype are those of ``like``."""
+    """Return a pair of target ``place`` and no draft; machine settings are those of ``like``."""
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

@@ -248,7 +248,7 @@ def _scores(rows: Sequence[ListedScore], *, own: bool) -> TextScores:
 
 
 def _doubt(rows: Sequence[ListedScore]) -> str:
-    """Return why the text seems not to follow the target's distribution; "" without evidence."""
+    """Return the evidence that the text does not follow the target's distribution; "" if none."""
     found = sum(each.likely for each in rows)
     expected = sum(each.mass for each in rows)
     impossible = sum(each.target_prob == 0.0 for each in rows)

@@ -162,8 +162,8 @@ class CountedReading:
     def _begin_round(self, num_tokens: int, at: float) -> None:
         """Begin a round if the totals have grown.
 
-        Tokens that llama.cpp held back have no event of their own. They belong to the previous
-        round.
+        If this event also brings tokens that llama.cpp had held back, these tokens complete the
+        previous round.
         """
         drafted, accepted = self.account.drafted, self.account.accepted
         if drafted == self.drafted:
@@ -178,7 +178,7 @@ class CountedReading:
         self.drafted, self.accepted = drafted, accepted
 
     def _add(self, num_tokens: int, event: Event, at: float) -> None:
-        """Add tokens to the open round. All but the last were held back, so they get no text."""
+        """Add an event's tokens. Only the last gets text; the tokens before it were held back."""
         while num_tokens > 0:
             if self.open is None:
                 self.open = _OpenRound(drafted=0, accepted=0)

@@ -81,7 +81,10 @@ class Pieces:
     bad_logprobs: bool = False  # whether a log-probability was above 0 or not a number
 
     def take(self, event: Event, at: float) -> Piece | None:
-        """Return the new chunk; None if the event has none or extends the previous chunk."""
+        """Read an event; return its chunk.
+
+        Return None if the event has no chunk, or if its text was added to the previous chunk.
+        """
         self.account.add_event()
         self._take_usage(event.get("usage"))
         choices = event.get("choices")

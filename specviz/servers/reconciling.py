@@ -57,8 +57,8 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
     """Return the steps in each chunk, or None if the steps do not match the chunks.
 
-    If several alignments exist, prefer those whose first token comes from a step without drafts. Of
-    these, return the one whose other steps without drafts are as late as possible.
+    If several alignments exist, those whose first token comes from a step without drafts come
+    first. Among them, return the alignment whose other steps without drafts are latest.
     """
     if not all(sizes):
         return None

@@ -125,8 +125,8 @@ class GenerateReading:
     def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
         """Return the text that an event adds.
 
-        Events of older versions have no ids. For them, only a comparison with the earlier text
-        shows whether an event repeats the whole text so far.
+        Events of older versions have no ids. Whether such an event repeats the whole text so far
+        is seen only by comparing its text with the earlier text.
         """
         if so_far and text.startswith(self.text):
             return text[len(self.text) :]

@@ -149,7 +149,7 @@ def _outcome(
 
 
 def _steps(report: dict[str, Any]) -> list[Step] | None:
-    """Return the reported steps, [] if there were none; None if the report does not list steps."""
+    """Return the steps that the report lists; None if the report has no valid list of steps."""
     accepted = wholes(report.get("per_step_accepted"))
     drafted = wholes(report.get("per_step_drafted"))
     if len(accepted) != len(drafted) or len(accepted) != whole(report.get("num_spec_steps")):

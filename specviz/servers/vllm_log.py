@@ -92,7 +92,10 @@ def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
 
 
 def _clock(head: str) -> float | None:
-    """Return the logged time in seconds since January 1 of a leap year, or None."""
+    """Return the logged time in seconds since January 1; None if the line has no valid time.
+
+    The log has no years, so a leap year is assumed, in which February 29 is valid.
+    """
     match = _TIME.search(head)
     if match is None:
         return None

@@ -50,7 +50,10 @@ def llama_config(shape: Shape, vocabulary: int, **token_ids: Any) -> LlamaConfig
 
 
 def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -> None:
-    """Initialise the draft with the target's embeddings and last layers if the widths agree."""
+    """Copy the target's embeddings, norm and last layers to the draft.
+
+    If the models have different widths, the draft is left as it is.
+    """
     if draft.config.hidden_size != target.config.hidden_size:
         return
     draft.model.embed_tokens.load_state_dict(target.model.embed_tokens.state_dict())
@@ -101,7 +104,10 @@ def distillation_loss(
 def write_own_text(
     target: LlamaForCausalLM, openings: TokenStream, plan: OwnText, seed: int, device: torch.device
 ) -> TokenStream:
-    """Return texts in which the target continues ``openings``, at the temperatures in turn."""
+    """Return texts in which the target continues the beginnings of documents in ``openings``.
+
+    The texts take the plan's temperatures in turn.
+    """
     generator = torch.Generator(device=device).manual_seed(seed)
     rows: list[list[int]] = []
     for first in range(0, plan.sequences, plan.batch):

@@ -34,7 +34,10 @@ class Curves:
     _width: int = 1  # steps in one point of the losses
 
     def add(self, row: Trained) -> None:
-        """Add a step. If a resumed training repeats it, first drop all points from this step on."""
+        """Add a step.
+
+        If a resumed training repeats the step, first drop the points of this step and later steps.
+        """
         if self.losses and row.step <= self.losses[-1].step:
             self._drop_from(row.step)
         self._add_loss(row)

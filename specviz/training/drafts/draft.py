@@ -66,10 +66,10 @@ def halved(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def shifted(values: torch.Tensor, positions: int) -> list[torch.Tensor]:
-    """Return, for each position p, ``values`` `[text, row, …]` shifted by 1 + p rows.
+    """Return one tensor for each position p: ``values`` `[text, row, …]`, shifted by 1 + p rows.
 
-    Row t of the result has the values at token t + 1 + p. At that token, the target predicts token
-    t + 2 + p, which is the candidate at position p.
+    Row t of the tensor has the values at token t + 1 + p. At token t + 1 + p, the target predicts
+    token t + 2 + p, which is the candidate at position p.
     """
     rows = values.shape[1] - positions
     return [values[:, 1 + number : 1 + number + rows] for number in range(positions)]

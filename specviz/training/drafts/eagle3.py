@@ -51,7 +51,7 @@ class Eagle3Draft(Draft):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Copy the target's last layer, norm and output; make ``fc`` return its last input."""
+        """Copy the target's last layer, norm and output; let ``fc`` return its last input state."""
         target, width = self._target, self._target.width
         last = target.layers[-1]
         sizes = [each.out_features for each in (self.q, self.k, self.v)]

@@ -300,10 +300,10 @@ def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
 
 
 def _are_default(places: list[int]) -> bool:
-    """Return whether ``places`` are the layers that EAGLE-3's authors chose.
+    """Return whether ``places`` are certain to be the layers that EAGLE-3's authors chose.
 
-    Return False for targets of up to seven layers, because their places are ambiguous: 2, 3 and 4
-    are the authors' choice for seven layers, but also the last three of five layers.
+    For targets of up to seven layers this is never certain: 2, 3 and 4 are the authors' choice for
+    seven layers, but also the last three of five layers.
     """
     layers = places[-1] + 3
     return layers > 7 and places == [2, layers // 2, layers - 3]

@@ -30,7 +30,7 @@ class SmallDraft(Draft):
         self.model = _model_of(pair, target, min(layers, len(target.layers)))
 
     def learn(self, window: Window, overlap: float) -> Learned:
-        """Return the loss. At every position, the acceptance is that of the next token."""
+        """Return the loss; every position gets the same acceptance, that of the next token."""
         logits: torch.Tensor = self.model(window.ids, use_cache=False).logits
         logs = logits[..., : self._target.vocabulary].log_softmax(-1)
         probs = target_probs(window, self._target.output)

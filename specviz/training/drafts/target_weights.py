@@ -33,7 +33,7 @@ class TargetWeights(Value, eq=False):
         if pair.info.target.body is not None:
             raise TrainingError(
                 "The simulated size does not change the texts that the target writes.",
-                remedy="Train without a simulated size; the draft works with both sizes.",
+                remedy="Train without a simulated size; the draft also works with one.",
             )
         if not isinstance(lean, LeanWeights):
             raise TrainingError(

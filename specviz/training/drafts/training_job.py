@@ -109,7 +109,7 @@ class OtherWork(Value):
     """Functions that report whether other work needs the device.
 
     ``jobs``: whether another background job waits. ``waiting``: whether a run waits for the
-    training to pause. ``busy``: whether the device does other work.
+    training to pause. ``busy``: whether work other than the training is running on the device.
     """
 
     jobs: Callable[[Job], bool]

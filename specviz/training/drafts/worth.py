@@ -97,9 +97,8 @@ def _chances(accepted: Sequence[float], gamma: int) -> list[float]:
 def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bool) -> float | None:
     """Return the expected gain in speedup from training on ``MORE`` times as many tokens.
 
-    For each position, the later half of the curve (acceptance against the logarithm of the tokens)
-    is fitted by a line, and the line is extended. The result is None if the curve is too short for
-    a fit.
+    For each position, a line is fitted to the later half of the curve (acceptance plotted against
+    the logarithm of the tokens) and extended. Return None if the curve is too short for a fit.
     """
     points = [each for each in curve if each.tokens > 0]
     if len(points) < _FEWEST_POINTS or points[-1].tokens < _LEAST_GROWTH * points[0].tokens:
@@ -116,7 +115,7 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
 
 
 def _along_line(points: Sequence[CurvePoint], place: int) -> tuple[float, float]:
-    """Fit a line; return its values for a position's acceptance now and after more training."""
+    """Fit a line to a position's acceptance; return its value now and after more training."""
     xs = [math.log(each.tokens) for each in points]
     ys = [each.accepted[place] for each in points]
     x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)

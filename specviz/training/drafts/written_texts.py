@@ -58,7 +58,10 @@ class WrittenTexts:
 
     @property
     def parts(self) -> tuple[list[int], list[int]]:
-        """Return the indices of the training texts and of the held-out texts (at least one)."""
+        """Return the indices of the training texts, and those of the held-out texts.
+
+        At least one text is held out.
+        """
         shared = _shared_beginning(self.texts)
         places = [_place(each.ids[shared:]) for each in self.texts]
         limit = max(HELD_OUT, min(places, default=0.0))
@@ -272,7 +275,13 @@ class _Growing:
         return Text(ids, torch.tensor(self.written), self.ended)
 
     def add(self, ids: Sequence[int], *, written: bool = False, end: bool = False) -> None:
-        """Add tokens; leave out ``ids[0]`` if ``end`` is set and the text already ends with it."""
+        """Append tokens to the text.
+
+        Args:
+            written: Whether the target wrote these tokens.
+            end: Whether ``ids`` begins by ending the previous turn. If so, ``ids[0]`` is left out
+                if the text already ends with it.
+        """
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
         self.written += [written] * len(ids)
