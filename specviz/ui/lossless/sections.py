@@ -138,9 +138,9 @@ def show_test() -> None:
             "The audit has many bettors. Each bettor bets on a set of tokens, for example tokens "
             "that are likelier under the target than under the draft, or the target's likeliest "
             "tokens. Some bettors bet on only one kind of token: tokens after an acceptance, "
-            "tokens after a rejection, or bonus tokens. The p-value is computed from the mean capital of "
-            "all bettors. If the output is correct, this mean reaches 100 in at most one audit in "
-            "a hundred (Ville 1939), whenever the audit stops.",
+            "tokens after a rejection, or bonus tokens. The p-value is computed from the mean "
+            "capital of all bettors. If the output is correct, this mean reaches 100 in at most "
+            "one audit in a hundred (Ville 1939), whenever the audit stops.",
         )
 
 

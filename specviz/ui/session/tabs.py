@@ -51,7 +51,7 @@ class Tabs:
     def leave(self, tab: str) -> None:
         """Record that a tab is gone: closed, reloaded or disconnected.
 
-        Its function (see ``end_with``) is called some seconds later.
+        Its function (see ``end_with``) is called some seconds later, unless the tab comes back.
         """
         with self._changed:
             for saved in self._saved.values():
