@@ -227,9 +227,10 @@ def _announce(access: Access, url: str) -> None:
 
 
 class TokenGate:
-    """Middleware that refuses every request with neither a valid cookie nor a valid token.
+    """Middleware that checks the requests of guarded connections (see ``_guards``).
 
-    It must be the first middleware: everything before it is open to everybody.
+    The gate refuses a request with neither a valid cookie nor a valid token. The gate must be the
+    first middleware: everything before it is open to everybody.
     """
 
     def __init__(self, app: ASGIApp, access: Access | None = None) -> None:
@@ -256,7 +257,7 @@ class TokenGate:
             await (answer or _refusal(scope, 401, _MISSING))(scope, receive, send)
 
     def _guards(self, scope: Scope) -> bool:
-        """Return whether this connection needs a cookie, and update ``Access.reached``.
+        """Return whether this connection needs a cookie or token, and update ``Access.reached``.
 
         An ASGI server other than Streamlit's own ignores Streamlit's options, so it may use another
         address than these options name. This method therefore also checks the connection's local
@@ -267,10 +268,11 @@ class TokenGate:
         return outside or self._access.chosen or not is_loopback(_configured_address())
 
     def _exchange(self, scope: Scope, sent: str, known: bool) -> Response:
-        """Return a redirect that sets a cookie if the token is right.
+        """Return the response to a token that a client sent.
 
-        If the token is wrong, delay the client's next attempt, and return a refusal. For a browser
-        with a valid cookie (``known``), return a redirect instead of the refusal.
+        If the token is right, return a redirect that sets a cookie. If it is wrong, delay the
+        client's next attempt and return a refusal. During the delay, refuse every token. A browser
+        with a valid cookie (``known``) gets a redirect without a cookie instead of a refusal.
         """
         penalties, client = self._access.penalties, _client_of(scope)
         wait = penalties.remaining(client)

@@ -152,7 +152,7 @@ def test_by_kind_with_progress_cancel_and_chart_then_found_again(
     progress = page.locator(".st-key-compare_progress_suite")
     progress.get_by_text(re.compile(r"^[1-9]\d* of \d+ runs")).wait_for(timeout=90_000)
     page.locator(STOP).click()
-    ended = re.compile(r"The comparison ended after \d+ of \d+ runs\. These are kept")
+    ended = re.compile(r"The comparison ended after \d+ of \d+ runs\. Finished runs are kept")
     page.get_by_text(ended).wait_for()
     page.get_by_text("A file of mine").click()
     kinds = [("One day a cat", "story"), ("Tom had a ball", "list")]

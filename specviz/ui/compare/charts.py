@@ -83,8 +83,8 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
 def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Draw the distribution of tokens per whole round, with a dashed line at the mean.
 
-    The line is at a lane's τ, the mean of all its rounds. The table shows another value: the median
-    of the runs' τ.
+    The line marks τ over all whole rounds of a lane. The table shows another value: the median of
+    τ over the lane's runs.
     """
     made = figure(x_title="tokens per round", y_title="share of the rounds")
     for index, lane in enumerate(lanes):
@@ -112,7 +112,7 @@ _PATTERNS = ("", "/", ".", "x")
 
 
 def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw the milliseconds per token of each lane, by phase, and of the target alone."""
+    """Draw the milliseconds per token: by phase for each lane, in total for the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
     made = figure(x_title=f"{_TIME.label},{_TIME.quantity.unit}", y_title="")
@@ -172,7 +172,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
-    """Draw one metric of each lane (``read``), with its interval, by kind of text."""
+    """Draw the metric ``read`` of each lane, with its interval, for each kind of text."""
     made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]

@@ -197,7 +197,7 @@ def _show_end(job: ComparisonJob) -> None:
     if job.error is not None:
         show_error(job.error)
     if 0 < done < planned:
-        kept = " These are kept. To make the others, start again." if not job.unkept else ""
+        kept = " Finished runs are kept. To make the others, start again." if not job.unkept else ""
         st.info(f"The comparison ended after {done} of {planned} runs.{kept}")
     elif done < planned and job.error is None:
         st.info("The comparison ended before its first run.")

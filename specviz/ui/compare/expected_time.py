@@ -14,7 +14,7 @@ from specviz.ui.session.run_saving import the_library
 
 
 def expected_time(plan: Plan) -> str:
-    """Return a sentence on the expected time of a plan; empty if no earlier run shows it."""
+    """Return a sentence on the expected time of a plan; empty if earlier runs give no estimate."""
     count = len(plan.lanes) * len(plan.items) * plan.repeats
     if (each := _like_before(plan)) is not None:
         return f"Expected time: about {time_text(count * each)}. "

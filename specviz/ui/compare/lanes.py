@@ -94,7 +94,10 @@ class Cards:
         return tuple(card.lane for card in self.cards)
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
-        """Replace the lanes. Invalid lanes are left out, and ``refused`` lists the errors."""
+        """Replace the lanes by those in ``texts``.
+
+        Invalid lanes are left out, and their errors are stored in ``refused``.
+        """
         self.cards, self.refused, self.changed = [], [], []
         for text in texts[:MAX_LANES]:
             try:
@@ -119,7 +122,7 @@ class Cards:
     def add_spare(self, spec: PairSpec) -> None:
         """Add a lane that differs from all others and has the temperature of the last lane.
 
-        If there is no lane yet, the new one has the temperature of Watch.
+        If there is no lane yet, the new lane has the temperature set on the Watch page.
         """
         present = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
@@ -141,7 +144,10 @@ class Cards:
                     st.session_state.pop(card.key(name), None)
 
     def _clipped(self, lane: Lane) -> Lane:
-        """Return the lane with settings clipped to the controls; append notes to ``changed``."""
+        """Return the lane with its settings clipped to the controls' ranges.
+
+        Each clipped setting adds a sentence to ``changed``.
+        """
         ends: dict[str, Any] = {
             name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _CLAMPED
         }

@@ -133,7 +133,7 @@ def show_results(found: Findings, name: str) -> None:
 
 
 def _show_verdict(found: Findings, name: str) -> None:
-    """Show what the verdict is based on, the verdict, and its notes."""
+    """Show the verdict and its notes, below a caption that says what the verdict is based on."""
     comparison = found.comparison
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
@@ -206,8 +206,8 @@ def _show_charts(found: Findings, name: str) -> None:
         "tokens.",
         "places": "Points show accepted / tested candidates at each position, over all runs of a "
         "lane.",
-        "tokens": "Bars show the distribution of tokens per round. The dashed line is a lane's τ, "
-        "the mean of all its rounds. The table shows the median of the runs' τ instead.",
+        "tokens": "Bars show the distribution of tokens per round. The dashed line marks τ over "
+        "all rounds of a lane. The table instead shows the median of τ over the lane's runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -303,9 +303,10 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Return a caption that says what the intervals of each kind cover.
+    """Return a caption that says, for each kind of text, what the intervals cover.
 
-    Example: "95 % intervals over prompts." Kinds with equal descriptions are listed together.
+    Example: "95 % intervals over prompts." Kinds whose intervals cover the same units are
+    named together.
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:

@@ -118,7 +118,9 @@ def on_cluster() -> bool:
 
 
 def choose_suite(*, chat: bool) -> Suite:
-    """Draw the controls for the prompts by kind; return shipped, typed or uploaded prompts.
+    """Draw the controls that choose prompts of several kinds; return the chosen prompts.
+
+    The prompts are shipped with specviz, typed or uploaded.
 
     An error in typed or uploaded prompts is returned as ``error``, not raised.
 
@@ -222,7 +224,7 @@ def plan_of(
     """
     if not items:
         raise ConfigError(
-            "There are no prompts.", remedy="Choose a file or shipped prompts, and a kind."
+            "There are no prompts.", remedy="Choose shipped prompts or a file, and a kind."
         )
     if not all(item.prompt.strip() for item in items):
         which = "The prompt" if len(items) == 1 else "A prompt"

@@ -27,8 +27,8 @@ class Attempt(Value):
     """The input of a check.
 
     ``runs``: this tab's decoded runs, newest last; the newest run's timing may be unfinished.
-    ``answer``: the typed or chosen answer. ``draws``: how many tokens the simulation in the step
-    about the residual has drawn by each of its two rules.
+    ``answer``: the typed or chosen answer. ``draws``: how many tokens each of the two rules
+    has drawn in the simulation of the step about the residual.
     """
 
     runs: Sequence[ShownRun]

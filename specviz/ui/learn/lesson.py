@@ -23,7 +23,7 @@ _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 def show_lesson(stage: Stage) -> None:
     """Draw the chosen part of the page: the game, or a step or challenge with the player.
 
-    If the Run button or a changed setting requests a run, start this run before the call.
+    The caller first starts the run that the Run button or a changed setting requests, if any.
     """
     words, done = text_of("page"), _progress()
     parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}

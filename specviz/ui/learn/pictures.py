@@ -305,9 +305,10 @@ def _steps(tokens: float) -> list[Part]:
 
 
 def _legend(*kinds: str, **named: str) -> list[LegendEntry]:
-    """Return the legend entries.
+    """Return the legend entries: first ``kinds``, then ``named``.
 
-    The names of ``kinds`` are in the page's texts. ``named`` has the names of further kinds.
+    The labels of ``kinds`` come from the page's texts. ``named`` gives the label of each further
+    kind.
     """
     words = text_of("page")
     entries = [LegendEntry(kind, words[f"legend_{kind}"]) for kind in kinds]

@@ -80,7 +80,7 @@ def _decoded_runs(history: History) -> list[ShownRun]:
 
 
 def _show_result(result: CheckResult, text: dict[str, Any], history: History) -> None:
-    """Draw the result of the check; for an unsolved task, draw a note while a run is decoded."""
+    """Draw the result of the check. While a run decodes, an unsolved task shows a note instead."""
 
     def is_decoding() -> bool:
         run = history.current

@@ -130,7 +130,10 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return expected α, γ and v of the newest run with known α and v; None without such a run."""
+    """Return (α, γ, v) of the newest run that has α and v; None without such a run.
+
+    α is the expected α.
+    """
     run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
         return None

@@ -14,7 +14,10 @@ _HIGHEST = 12.0  # powers of ten; larger values, also infinite ones, are drawn h
 
 
 class Evidence(Value):
-    """A curve: the natural log of the largest e-value so far, after each number of ``runs``."""
+    """A curve: the natural log of the largest e-value so far, by number of runs.
+
+    ``log_e[i]`` is the value after ``runs[i]`` runs.
+    """
 
     label: str
     runs: tuple[int, ...]
@@ -47,7 +50,7 @@ def positions_chart(found: Sequence[PositionCurve]) -> go.Figure:
 
 
 def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:
-    """Draw the e-value after each number of runs, in powers of ten, and the alarm threshold."""
+    """Draw log10 of the largest e-value so far against the number of runs; mark the threshold."""
     made = figure(x_title="short runs", y_title="evidence, powers of ten", height=340)
     for index, each in enumerate(found):
         made.add_scatter(

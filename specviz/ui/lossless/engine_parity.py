@@ -23,7 +23,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 
 
 def show_engine_parity(spec: PairSpec, config: RunConfig) -> None:
-    """Draw the address of an engine, the button that compares it, and the latest comparison."""
+    """Draw a box for an engine's address, the button Compare, and the latest comparison."""
     job = parity_of(spec)
     with st.container(border=True, key="engine_parity", gap="small"):
         st.markdown("#### Acceptance of a running engine")

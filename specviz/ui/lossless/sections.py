@@ -57,7 +57,7 @@ def _recorded_audits() -> tuple[AuditCourse, ...]:
 
 
 def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
-    """Show the verdict of the newest audit, and the evidence of the newest audit for each bug."""
+    """Show the verdict of the newest audit and, for each bug, the evidence of its newest audit."""
     newest = audits[-1]
     if newest.report is not None:
         show_report(newest.report, over=not newest.going, key=f"audit_report{key}")
@@ -101,7 +101,7 @@ def _badge(report: AuditReport) -> str:
 
 
 def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
-    """Draw a curve for each audit: the evidence after each number of runs."""
+    """Draw how the evidence of each audit grows with the number of runs, one curve per audit."""
     found = [
         Evidence(
             label=each.broken or TRUE_RULE,
@@ -136,18 +136,18 @@ def show_test() -> None:
             "E_n is the capital of a bettor who starts with 1 and bets on n tokens in turn. If "
             "every token follows the target's distribution, the capital does not grow on average. "
             "The audit has many bettors. Each bettor bets on a set of tokens, for example tokens "
-            "that are likelier to the target than to the draft, or the target's likeliest tokens. "
-            "Some bettors bet on only one kind of token: tokens after an acceptance, tokens after "
-            "a rejection, or bonus tokens. The p-value is computed from the mean capital of all "
-            "bettors. If the output is correct, this mean reaches 100 in at most one audit in a "
-            "hundred (Ville 1939), whenever the audit stops.",
+            "that are likelier under the target than under the draft, or the target's likeliest "
+            "tokens. Some bettors bet on only one kind of token: tokens after an acceptance, "
+            "tokens after a rejection, or bonus tokens. The p-value is computed from the mean "
+            "capital of all bettors. If the output is correct, this mean reaches 100 in at most "
+            "one audit in a hundred (Ville 1939), whenever the audit stops.",
         )
 
 
 def show_zoo(
     audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool, drafted: bool
 ) -> None:
-    """Show a card per bug: what it does, what it costs and why, and whether an audit found it.
+    """Show a card per bug: what it does, what it damages and why, and whether an audit found it.
 
     Args:
         drafted: Whether the drafter is a draft model. With other drafters, no bug can be injected.
@@ -169,9 +169,9 @@ def show_zoo(
 
 
 def _show_audit_of(bug: Break, job: AuditJob, audits: Sequence[AuditJob]) -> None:
-    """Show whether the audit found the bug.
+    """Show whether the audit ``job`` found the bug.
 
-    For the newest audit, also show its progress, its verdict and the evidence.
+    If ``job`` is the newest of all audits, also show its progress, its verdict and the evidence.
     """
     is_newest = job is audits[-1]
 

@@ -31,7 +31,7 @@ _LEFT_OUT = "runs left out"  # session state: sentence about runs that were not 
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
-    """Draw the buttons for the chosen runs. If no run is chosen, Export is for all runs found."""
+    """Draw the buttons for the chosen runs. If no run is chosen, Export offers all runs found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
@@ -186,7 +186,7 @@ def _dismiss() -> None:
 
 
 def _offer_files(library: Library, row: RunRow) -> None:
-    """Draw download buttons for the files of one run. A click makes the file."""
+    """Draw download buttons for the files of one run. A file is made when its button is clicked."""
     made: list[tuple[str, str, str, Callable[[AnyTrace], str]]] = [
         ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),

@@ -52,7 +52,7 @@ def _show_empty(library: Library) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link("pages/watch.py", label="Make a run on Watch")
             show_import(library)
-    st.caption("**Recorded example** from another machine; Watch plays it before your first run.")
+    st.caption("**Recorded example** from another machine. Watch plays it until your first run.")
     recorded = recorded_run()
     show_row(summary_of(recorded.trace, recorded.figures))
 

@@ -81,7 +81,7 @@ def ask(facets: Facets) -> Query:
         of_comparisons = st.toggle(
             "Runs of comparisons", key=_OF_COMPARISONS, bind="query-params", width="content",
             disabled=comparison is not None,
-            help="A comparison makes many runs. Compare shows them together, under Kept.",
+            help="Also lists runs made by comparisons. Compare shows them together, under Kept.",
         )  # fmt: skip
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")
@@ -256,7 +256,7 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """Return what distinguishes a run: its fork, weights and bodies, then its name or settings.
+    """Return what distinguishes a run: fork point, weights, bodies, and its name or settings.
 
     The settings are shown only for a run without a name. The most important part comes first,
     because a narrow column cuts off the end.
@@ -317,7 +317,7 @@ def _cells(row: RunRow) -> dict[str, object]:
 
 
 def _accepted(summary: RunSummary) -> list[int] | None:
-    """Return how many candidates each of the first rounds accepted; None if unreadable."""
+    """Return how many candidates were accepted in each of the first rounds; None if unknown."""
     counts = (summary.accepted or "").split(",")
     return [int(each) for each in counts] if all(map(str.isdecimal, counts)) else None
 
@@ -367,7 +367,9 @@ def _columns() -> dict[str, Any]:
         "Tags": column.ListColumn(width=95),
         "Prompt": column.TextColumn(help="The beginning of the prompt", width=240),
         "Tokens": column.NumberColumn(width=65),
-        "Pair": column.TextColumn(help="The pair; for other engines, the model", width=95),
+        "Pair": column.TextColumn(
+            help="The pair of draft and target. For runs of other engines: the model.", width=95
+        ),
         "Engine": column.TextColumn(width=95),
         "Simulated size": column.TextColumn(
             help="The model sizes whose step cost the run simulated. Empty for older runs, which "

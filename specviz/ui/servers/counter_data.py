@@ -55,7 +55,7 @@ def _point(point: Point) -> dict[str, Any]:
 def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]]:
     """Return α by position, for the last minute and for the time since the engine's start.
 
-    For a file, return one α per position, under ``recent``.
+    The keys are "recent" and "began". For a file, there is only one α, under "recent".
     """
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()

@@ -64,10 +64,10 @@ def place_at(
     model: str | None = None,
     own: bool = True,
 ) -> Place:
-    """Return the server at an address, identified only after the confirmations it needs.
+    """Return the server at an address. Identify the server only if nothing is left to confirm.
 
-    ``own``: whether the user typed or confirmed the address. An address from a link must be
-    confirmed first.
+    Another machine needs a tick in its checkbox. An address on this machine must be confirmed only
+    if it came from a link. ``own``: whether the user typed or confirmed the address.
     """
     try:
         address = checked_address(typed, allow_remote=True)
@@ -83,7 +83,7 @@ def place_at(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model with this name, which may be written as the box shows it, or None."""
+    """Return the model whose plain or escaped name is ``name``; None if there is none."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 

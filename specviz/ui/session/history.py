@@ -97,8 +97,8 @@ class History:
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Then wait a moment, so that a short run can finish decoding: drawing the page during the run
-        would slow the decoder down.
+        Then wait a moment longer for decoding to end: drawing the page at the same time would slow
+        a short run down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
@@ -115,7 +115,7 @@ class History:
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Store the moment at which the replays of run ``run_id`` open."""
+        """Store the moment of run ``run_id`` that the player shows when it opens the run."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:
@@ -212,7 +212,7 @@ def session_history() -> History:
 
 
 def remember_tab(history: History) -> None:
-    """If the tab has a run, save its state for a reload, and put the state's key into the URL."""
+    """If the tab has a run, save the tab's state for a reload; put the state's key into the URL."""
     if not (history.runs or history.answers.runs):
         return
     key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])

@@ -50,7 +50,10 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return the text as a number; 0 if it is not a number, because controls ignore such text."""
+    """Return the text as a number.
+
+    Other text counts as 0, a valid number: controls ignore such text, so it may stay in the link.
+    """
     try:
         return float(text)
     except ValueError:

@@ -12,7 +12,7 @@ from specviz.ui.session.machine_models import ITEMSIZES
 
 
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
-    """Return the seconds of a step for each role and body, from the newest run with that body.
+    """Return the seconds of a step, by role and body. Each is from the newest run with that body.
 
     A run counts only if it has the same models as ``room``, with the same types of weights.
     """
@@ -38,7 +38,7 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
 
 
 def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
-    """Return whether a run's model, without its simulated size, has this shape."""
+    """Return whether ``shape`` has as many parameters as a run's model without its body."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
 

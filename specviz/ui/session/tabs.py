@@ -49,7 +49,10 @@ class Tabs:
             self._forget_old()
 
     def leave(self, tab: str) -> None:
-        """Handle a tab that was closed or reloaded, or whose connection broke."""
+        """Record that a tab is gone: closed, reloaded or disconnected.
+
+        Its function (see ``end_with``) is called some seconds later, unless the tab comes back.
+        """
         with self._changed:
             for saved in self._saved.values():
                 if saved.tab == tab:
@@ -62,7 +65,7 @@ class Tabs:
             self._changed.notify_all()
 
     def stay(self, tab: str) -> None:
-        """Handle an open tab, which may be new or reconnected."""
+        """Record that a tab is open, new or reconnected. Cancel the call planned by ``leave``."""
         with self._changed:
             self._cancel(tab)
             for saved in self._saved.values():
@@ -70,7 +73,10 @@ class Tabs:
                     saved.left_at = None
 
     def take(self, key: str) -> tuple[str, object] | None:
-        """Return the tab's id and its state; None if there is no such tab or it is still open."""
+        """Return the id and state of the tab with this key.
+
+        The result is None if there is no such tab, or if the tab is still open.
+        """
         with self._changed:
             self._forget_old()
             saved = self._saved.get(key)

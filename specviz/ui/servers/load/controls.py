@@ -37,8 +37,8 @@ _MODE_HELP = (
     "loop, requests are sent on a schedule, and latencies are counted from the scheduled time."
 )
 _BUDGET_HELP = (
-    "The longest time that the whole sweep may take. A pilot of A B B A blocks shows how many "
-    "blocks a narrow interval needs. The sweep runs as many of them as the budget allows."
+    "The budget is the longest time that the whole sweep may take. A pilot of A B B A blocks shows "
+    "how many blocks a narrow interval needs. If these do not fit the budget, fewer are run."
 )
 
 
@@ -50,7 +50,7 @@ class LoadChoices(Value):
 
 
 def choose_load(choices: Choices) -> LoadChoices:
-    """Draw the controls; return their sweep, which is None without an identified server."""
+    """Draw the controls; return the chosen sweep, which is None without an identified server."""
     with st.container(key="load_controls", gap="small"):
         mode, levels = _choose_levels()
         settings = _choose_windows(choices, mode, levels)
@@ -135,7 +135,7 @@ def _choose_windows(choices: Choices, mode: LoadMode, levels: tuple[float, ...])
         )
         ramp = st.number_input(
             "Ramp, seconds", 0, 60, 2, key="load_ramp", bind=_LINKED, width=_NUMBER,
-            help="Load before the window and after it. Throughput and latencies leave it out.",
+            help="Load before and after the window, not counted in throughput and latencies.",
         )  # fmt: skip
         budget = st.number_input(
             "Budget, minutes", 1, 24 * 60, 15, key="load_budget", bind=_LINKED,

@@ -158,9 +158,9 @@ def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
 def _ends(
     shown: ShownSweep, place: int, value: Callable[[BlockFigures], float | None]
 ) -> dict[float, End]:
-    """Return, for each level, the mean of ``value`` over the A B B A units of a lane.
+    """Return, for each level, the mean of ``value`` over the A B B A units, with its interval.
 
-    Each mean has Student's interval.
+    Only blocks of the lane with the index ``place`` count. The intervals are Student's.
     """
     units: dict[float, dict[PromptRepeat, list[float]]] = {}
     for each in shown.figures.blocks:

@@ -46,7 +46,8 @@ def show_results(
 ) -> None:  # fmt: skip
     """Show a sweep and, in the same charts, another sweep or the results of another tool.
 
-    ``files``: whether to offer downloads. During a sweep, they would be made again for each block.
+    ``files``: whether to offer downloads. Pass False while the sweep is running: otherwise the
+    files would be made again after each block.
     """
     _show_words(shown, key)
     sweeps = [shown] if beside is None else [shown, beside]
@@ -64,8 +65,8 @@ def show_results(
     st.caption("Times are percentiles: p50 / p90 / p99.")
     st.dataframe(speed_rows(shown.sweep, shown.figures), key=f"load_speeds_{key}", hide_index=True)
     st.caption(
-        "Requests are counted in the windows. Failures and tokens are counted in whole blocks. "
-        "Tokens are given as received here and as counted by the engine."
+        "Requests are counted in the windows. Failures and tokens are counted in whole blocks, "
+        "including the ramps. Tokens are given as received here and as counted by the engine."
     )
     st.dataframe(count_rows(shown.sweep, shown.figures), key=f"load_counts_{key}", hide_index=True)
     if foreign is not None:

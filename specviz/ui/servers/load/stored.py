@@ -63,7 +63,7 @@ def as_compared(shown: ShownSweep) -> ShownSweep:
 
 
 def choose_file() -> LoadSweep | ForeignLoad | None:
-    """Draw the uploader; return the sweep, or the results of another tool, in the file."""
+    """Draw the uploader; return the file's content: a sweep, or the results of another tool."""
     with st.expander("From a file", key="load_file_box"):
         file = st.file_uploader(
             "A sweep of specviz, or a JSON result of AIPerf or GuideLLM", type=["json"],
