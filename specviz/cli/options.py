@@ -161,8 +161,8 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--batch", action="store_true",
-        help="instead speculate several prompts together (1 to 16) and compare the speedup with "
-        "its forecast, at --temperature; --repeats is how many times each batch is measured "
+        help="another benchmark: decode 1 to 16 prompts together, at --temperature, and compare "
+        "the speedup with its forecast; --repeats is how many times each batch is measured "
         "(default: 6)",
     )  # fmt: skip
     parser.add_argument(

@@ -95,7 +95,7 @@ def _check_measuring(
     cells: Sequence[tuple[int, float]],
     given: StepCosts | None,
 ) -> None:
-    """Raise ConfigError for settings that --measure cannot measure, before texts are scored."""
+    """Before texts are scored, raise ConfigError for settings that --measure cannot measure."""
     lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
     Plan(lanes=lanes, items=question.items, repeats=options.repeats)
     if given is not None:
