@@ -262,7 +262,7 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return the first whole rounds of each run, equally many from every run."""
+    """Return the rounds of all runs before the first round that is cut in any run."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]
@@ -290,7 +290,7 @@ def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptanc
 
 
 def _prompts(pair: Pair, count: int) -> list[tuple[int, ...]]:
-    """Return token ids of the presets, taken from all kinds in turn."""
+    """Return the token ids of ``count`` presets, taken from all kinds in turn."""
     from specviz.engine.model.chat import encode_prompt
 
     kinds = dict[str, list[str]]()

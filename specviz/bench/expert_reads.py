@@ -44,7 +44,7 @@ def measure_expert_reads(
     rows: Sequence[int] = ROWS,
     repeats: int = _REPEATS,
 ) -> ExpertReads:
-    """Measure passes over different numbers of rows of a text that the model wrote."""
+    """Measure passes with different numbers of rows, along a text that the model wrote."""
     import torch
 
     say("a small mixture of experts")
