@@ -104,7 +104,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def check_models(options: argparse.Namespace) -> None:
-    """Raise ConfigError for --pair beside --target or --draft, an empty name, or a lone draft."""
+    """Raise ConfigError for an empty name, --pair with --target or --draft, or --draft alone."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(

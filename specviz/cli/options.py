@@ -94,7 +94,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-costs",
         action="store_true",
-        help="discard the stored step costs, measure new ones directly, and compare the new ones "
+        help="discard the stored step costs, measure a full table of new ones, and compare these "
         "with the times of the run",
     )
     add_json(parser)

@@ -70,7 +70,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     )
     _add_number(group, "layers", _PLAN.layers, "layers of the draft, if it is a small model")
     _add_number(group, "batch", _PLAN.batch, "texts in a step")
-    _add_number(group, "length", _PLAN.length, "tokens taken from each text of a step")
+    _add_number(group, "length", _PLAN.length, "number of tokens that a step uses of each text")
     _add_number(group, "seed", _PLAN.seed, "the same seed gives the same draft")
     group.add_argument(
         "--rate", type=float, default=_PLAN.rate, metavar="R",

@@ -301,7 +301,7 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
 
 
 def _has_map(answer: Answer) -> bool:
-    """Return whether the best speedup is certain enough to show a map, as on the page."""
+    """Return whether the interval of the best speedup is narrow enough to show a map."""
     return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 
