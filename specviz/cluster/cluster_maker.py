@@ -140,7 +140,7 @@ class ClusterMaker(StoppableWork):
         return self._pool
 
     def _accept(self, admitted: Admitted) -> None:
-        """Raise if a new device has other weights or versions, or is of a new kind of machine."""
+        """Raise if a new device has other weights or versions, or adds a new kind of machine."""
         for known, check in zip(self._checks.values(), admitted.checks, strict=False):
             _require_same(check, known, f"{admitted.info.host} and the others")
             kinds = {_kind(each) for each in _environments(known)}
