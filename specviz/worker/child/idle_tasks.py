@@ -89,7 +89,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Add the measurements for a pair's first runs; they precede all other tasks."""
+        """Add the measurements for a pair's first runs before all other tasks."""
         drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)

@@ -274,7 +274,7 @@ class Worker:
                 studying.end(None, None)
 
     def _stop_all(self, session: str, forked: Collection[str | None] = ()) -> None:
-        """Stop a session's runs, and mark those not in ``forked`` as superseded."""
+        """Stop a session's runs; mark a run as superseded unless ``forked`` has its id."""
         for run in self._queue.unfinished_runs:
             if run.session == session:
                 self._stop(run, superseded=run.id not in forked)
