@@ -72,7 +72,7 @@ SHARED = (  # settings that all lanes must share
 
 
 class Lane(Value):
-    """A pair and its settings; ``name`` is the user's name for it."""
+    """A pair and its settings; ``name`` is the user's name for the lane."""
 
     spec: PairSpec
     config: RunConfig

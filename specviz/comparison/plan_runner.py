@@ -1,6 +1,6 @@
 """Run a plan in this process, in the dashboard's worker or on a cluster.
 
-One machine makes one run at a time. A short, discarded run on the same prompt warms up before each
+Each machine makes one run at a time. A short, discarded run on the same prompt warms up before each
 lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
 runs are not made again.
 """
