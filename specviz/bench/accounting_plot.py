@@ -25,7 +25,10 @@ text { font: 13px system-ui, sans-serif; fill: #4b5563 }
 
 
 def accounting_svg(runs: Sequence[AccountedRun]) -> str:
-    """Return the picture; runs without an accounted speedup or a forecast are left out."""
+    """Return the picture.
+
+    The left panel omits runs without an accounted speedup; the right one, runs without a forecast.
+    """
     parts = [*_ratios(runs), *_forecasts(runs)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
@@ -96,7 +99,7 @@ def _ratios(runs: Sequence[AccountedRun]) -> Iterator[str]:
 
 
 def _forecasts(runs: Sequence[AccountedRun]) -> Iterator[str]:
-    """Yield the right panel: forecast intervals / observed speedups, in ascending order."""
+    """Yield the right panel: forecast intervals, each divided by its run's speedup, sorted."""
     known = [
         (run.forecast_low / run.observed, run.forecast_high / run.observed)
         for run in runs

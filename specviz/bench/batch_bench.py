@@ -1,10 +1,12 @@
 """The bench of batches: decode sequences together; compare their speedup with its forecast.
 
-A repeat takes every batch in turn: it times the batch's phases alone, then decodes the prompts
-plainly, speculatively without the rows of ended texts (compact), and speculatively with padded
-passes. So forecast and measurement see the machine at the same time. The acceptance of the forecast
-comes from single runs of the batch's prompts; the batch must write the same texts as these single
-runs. Forecast and measurement both count only the rounds in which all sequences are running.
+Every repeat measures all batches in turn. For each batch, it first times the single phases of a
+round. Then it decodes the prompts in three ways: plainly; speculatively, dropping the rows of ended
+texts (compact); and speculatively, keeping these rows (padded). The forecast uses the phase times
+of the same repeat, so a slower machine slows forecast and measurement alike. The forecast takes
+its acceptance from single runs of the batch's prompts, and the batch must write the same texts as
+these single runs. Forecast and measurement both count only the rounds in which all sequences are
+running.
 """
 
 from __future__ import annotations
@@ -237,7 +239,7 @@ def _time_batch(
     *,
     padded: bool = False,
 ) -> tuple[float, float, int, list[tuple[int, ...]]]:
-    """Return the total seconds, the seconds and tokens until the first text ends, and the texts."""
+    """Return total seconds, the seconds and tokens before any text ended, and all texts."""
     from specviz.engine.decoding.batched_run import BatchedSpeculation
 
     batch = BatchedSpeculation(pair, prompts, config, seeds=seeds, padded=padded)
@@ -260,14 +262,18 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return the first whole rounds of each run, equally many from every run."""
+    """Return the rounds of all runs before the first round that is cut in any run."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]
 
 
 def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptance:
-    """Return the acceptance over all runs; in ``reached``, every run has the same weight."""
+    """Return the acceptance over all runs.
+
+    ``alpha`` is pooled over all candidates. ``reached`` is the mean of the runs' own values, so a
+    run with many rounds does not count more.
+    """
     whole = [[each for each in rounds if each.cut is None] for rounds in runs]
     whole = [rounds for rounds in whole if rounds]
     tested = sum(each.num_tested for rounds in whole for each in rounds)
@@ -284,7 +290,7 @@ def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptanc
 
 
 def _prompts(pair: Pair, count: int) -> list[tuple[int, ...]]:
-    """Return token ids of the presets, taken from all kinds in turn."""
+    """Return the token ids of ``count`` presets, taken from all kinds in turn."""
     from specviz.engine.model.chat import encode_prompt
 
     kinds = dict[str, list[str]]()

@@ -211,7 +211,7 @@ def _texts(pair: Pair, prompts: Sequence[Preset], num_tokens: int) -> tuple[Text
 
 
 def _large_vocabulary_record_cost(repeats: int, say: Say) -> PairedRatio:
-    """Measure the cost of recording with 128,000 tokens in the vocabulary, on a random pair."""
+    """Measure what recording a run costs, on a random pair with a vocabulary of 128,000 tokens."""
     from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")

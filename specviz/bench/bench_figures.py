@@ -46,7 +46,7 @@ class BenchFigures(Value):
 def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
 ) -> BenchFigures:
-    """Measure step costs, acceptance profiles and runs; return how well the runs are predicted."""
+    """Measure step costs and acceptance, then runs; return how well they predict the runs."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")

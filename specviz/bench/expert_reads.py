@@ -1,4 +1,4 @@
-"""How many experts the passes of a small Mixtral-shaped pair read, and what that costs.
+"""Count the experts that each pass of a small Mixtral-shaped pair reads, and time the passes.
 
 The target has random weights and writes the text itself. A pass over several rows reads every
 expert that at least one row chose. The rows of a verification are neighbours in a text, so their
@@ -44,7 +44,7 @@ def measure_expert_reads(
     rows: Sequence[int] = ROWS,
     repeats: int = _REPEATS,
 ) -> ExpertReads:
-    """Measure passes over different numbers of rows of a text that the model wrote."""
+    """Measure passes with different numbers of rows, along a text that the model wrote."""
     import torch
 
     say("a small mixture of experts")

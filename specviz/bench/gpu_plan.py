@@ -43,7 +43,7 @@ class GpuPlan(Value):
         return RunConfig(temperature=0.0, max_new_tokens=self.num_tokens, ignore_eos=True)
 
     def middle(self, context: int) -> float:
-        """Return the mean context length over the steps that write a text."""
+        """Return the mean context length while a text is written after ``context`` tokens."""
         return context + self.num_tokens / 2
 
 

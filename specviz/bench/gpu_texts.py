@@ -14,7 +14,7 @@ _BETWEEN = "\n\n"
 
 
 def texts_of(pair: Pair, context: int, count: int, num_tokens: int) -> tuple[Text, ...]:
-    """Return one text per kind, for ``count`` kinds, with prompts of ``context`` tokens."""
+    """Return ``count`` texts of different kinds, each with a prompt of ``context`` tokens."""
     by_kind: dict[str, list[Preset]] = {}
     for preset in read_presets():
         by_kind.setdefault(preset.kind, []).append(preset)

@@ -1,8 +1,8 @@
 """The bench of quantised weights: a GGUF file and requantised copies, here and in llama.cpp.
 
 Both engines load the same file with the same number of threads and write the same number of tokens,
-greedily. They round activations differently, so the texts differ after some tokens; the time per
-token hardly depends on the text.
+greedily. They round activations differently, so the texts differ after some tokens. Times remain
+comparable, because the time per token hardly depends on the text.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _difference(
 
 
 def _verification(pair: Pair) -> float:
-    """Return the time of a six-token target pass / the time of a one-token pass, at context 64."""
+    """Return the ratio of the times of a six-token and a one-token target pass, at context 64."""
     step = pair.target_step(128)
     ids = torch.arange(64) + 100
     step.feed(ids, 0)

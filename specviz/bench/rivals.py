@@ -40,7 +40,7 @@ class RivalRun(Value):
 
 @dataclass(slots=True)
 class _Passes:
-    """A record of the target passes, which forward hooks update."""
+    """Counts and times of the target passes; forward hooks update them."""
 
     count: int = 0
     first_ended: float = 0.0

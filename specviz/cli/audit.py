@@ -2,9 +2,10 @@
 
 With ``--break``, a bug is injected, to see whether the audit finds it.
 
-The exit code is 1 after an alarm. At temperature 0, it is also 1 if a token differs from the token
-of the target alone and the two tokens are not a near tie. The JSON key ``e_value`` holds the
-natural logarithm of the e-value.
+The exit code is 1 after an alarm. At temperature 0, the exit code is also 1 if a token differs from
+the token of the target alone, unless the two tokens are a near tie.
+
+The JSON key ``e_value`` holds the natural logarithm of the e-value.
 """
 
 from __future__ import annotations

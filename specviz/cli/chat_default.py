@@ -13,7 +13,7 @@ def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
     """Return whether prompts go into the target's chat template.
 
     Args:
-        asked: True for --chat, False for --no-chat, None if neither is given. If it is None, the
+        asked: True for --chat, False for --no-chat, None if neither is given. In the last case, the
             configuration files of a Hub model may be downloaded to look for a template. An error
             of this download is ignored here: loading the model raises it again.
     """

@@ -1,8 +1,8 @@
 """``compare``: measure two to four lanes on the same prompts and give a verdict.
 
-Every finished run is saved in the run library before it is reported. If the process is
-killed, repeat the command to measure only the missing runs. This also applies to a command with
---restart: if it was killed, the repeated command continues it.
+Every finished run is saved in the run library before it is reported. If the process is killed,
+repeat the command to measure only the missing runs. With --restart, too, the repeated command
+continues where the killed one ended.
 """
 
 from __future__ import annotations

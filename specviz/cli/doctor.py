@@ -78,7 +78,7 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Return the facts of the head, whose corrected configuration --write saves.
+    """Return the facts of the head for which --write saves a corrected configuration.
 
     Raises:
         ConfigError: The file cannot be written, or the head is not in a folder.

@@ -234,8 +234,8 @@ def _rows(
     """Yield a row per figure.
 
     Args:
-        reasons: For each figure to show, the reason to show if its value is unknown.
-        notes: For some figures, a note that replaces the catalogue's.
+        reasons: The figures to show, each with a text for the case that its value is unknown.
+        notes: Notes of single figures, which replace the notes of the catalogue.
     """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]

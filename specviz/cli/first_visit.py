@@ -1,4 +1,4 @@
-"""Time a first visit to the dashboard: without a browser, make the main page's first run.
+"""Time a first visit to the dashboard, by making the main page's first run without a browser.
 
 The clock starts before the worker process is started. One time is taken at the first round. A
 second time is taken when the target alone has been timed, because only then is the speedup known.

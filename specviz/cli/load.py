@@ -1,4 +1,6 @@
-"""``load``: measure a serving engine under load, with and without speculation; or open results.
+"""``load``: measure a serving engine under load, with and without speculation.
+
+Given files instead of an address, the command shows a saved sweep or results of another tool.
 
 Before requests are sent, a line on standard error states how many are sent, and to which addresses.
 """
@@ -134,7 +136,7 @@ def _starts(options: argparse.Namespace) -> int:
 
 
 def _with_budget(order: LoadOrder, options: argparse.Namespace) -> LoadOrder:
-    """Return the order; without --budget, its budget is the time that the pilot needs."""
+    """Return the order with a budget: --budget or, by default, the seconds that the pilot needs."""
     from specviz.load.planning import check_budget, pilot_seconds
 
     if options.budget is None:
@@ -193,7 +195,7 @@ def _status(job: LoadJob) -> str:
 
 
 def _confirm(order: LoadOrder, options: argparse.Namespace) -> None:
-    """Print what will be sent; raise ConfigError if another machine gets it without --confirm."""
+    """Print what will be sent; raise ConfigError if sending to another machine needs --confirm."""
     from specviz.load.planning import words_of_most
     from specviz.servers.address import is_local
 

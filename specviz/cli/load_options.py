@@ -40,17 +40,18 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds", type=float, default=_DEFAULTS.seconds, metavar="S",
-        help="seconds of the measured window of each block "
+        help="length of each block's measured window, in seconds "
         f"(default: {_DEFAULTS.seconds:g})",
     )  # fmt: skip
     parser.add_argument(
         "--ramp", type=float, default=_DEFAULTS.ramp, metavar="S",
-        help="seconds of load before the window and after it; throughput and latencies leave it "
-        f"out (default: {_DEFAULTS.ramp:g})",
+        help="seconds of load before and after the window, which are not part of throughput and "
+        f"latencies (default: {_DEFAULTS.ramp:g})",
     )  # fmt: skip
     parser.add_argument(
         "--budget", type=float, metavar="S",
-        help="time limit of the whole sweep (default: enough for three A B B A at every level)",
+        help="time limit of the whole sweep (default: enough to run A B B A three times at every "
+        "level)",
     )  # fmt: skip
     add_prompts(parser, default=" (default)")
     parser.add_argument(

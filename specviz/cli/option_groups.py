@@ -73,7 +73,7 @@ def add_pair(
     target_body: str = NO_BODY,
     drafts: bool = False,
 ) -> None:
-    """Add the options of a pair; with ``drafts``, --draft may be repeated to give candidates."""
+    """Add the options of a pair; with ``drafts``, --draft may be given several times."""
     group = parser.add_argument_group("models")
     group.add_argument("--pair", metavar="NAME", help="name of a pair (default: the embedded pair)")
     if drafts:
@@ -166,10 +166,10 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fork", action="append", default=[], metavar="FORK",
-        help="overrule the verdict on a candidate: in round ROUND, at position PLACE, with token "
-        "id TOKEN. Rounds and positions count from 1. ROUND:PLACE:TOKEN=DRAW replaces the "
-        "candidate's random draw. At temperature 0, ROUND:PLACE:TOKEN>INSTEAD replaces the "
-        "target's likeliest token by the id INSTEAD. Repeatable",
+        help="ROUND:PLACE:TOKEN overrules the verdict on the candidate with token id TOKEN, at "
+        "position PLACE of round ROUND. Rounds and positions count from 1. ROUND:PLACE:TOKEN=DRAW "
+        "replaces the candidate's random draw. At temperature 0, ROUND:PLACE:TOKEN>INSTEAD "
+        "replaces the target's likeliest token by the id INSTEAD. Repeatable",
     )  # fmt: skip
     group.add_argument(
         "--ignore-eos", action="store_true", help="continue after an end-of-text token"
@@ -267,8 +267,9 @@ def add_running_engines(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--prompts", type=int, metavar="N",
-        help="number of prompts for --against; each is sent three times for 64 tokens, and once "
-        "more at --temperature unless that is 0 (default: 16)",
+        help="number of prompts for --against; each prompt is sent three times at temperature 0 "
+        "and, if --temperature is not 0, once at that temperature; an answer has 64 tokens "
+        "(default: 16)",
     )  # fmt: skip
     add_allow_remote(group)
 

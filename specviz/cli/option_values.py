@@ -69,7 +69,10 @@ def _same_named(options: argparse.Namespace, names: Iterable[str]) -> dict[str, 
 
 
 def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Return the settings with ``chat`` as given; by default, on if the target has a template."""
+    """Return the settings with ``chat`` set.
+
+    Without --chat or --no-chat, ``chat`` is true if the target has a chat template.
+    """
     return replace(config, chat=uses_chat(options.chat, spec_from(options)))
 
 
@@ -79,7 +82,7 @@ def check_budget(options: argparse.Namespace) -> None:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raise ConfigError for models that ``check_models`` refuses, or for a missing draft."""
+    """Raise ConfigError if ``check_models`` does, or if a draft is needed but not given."""
     check_models(options)
     spec = spec_from(options)
     if needs_draft and spec.head:
@@ -101,7 +104,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def check_models(options: argparse.Namespace) -> None:
-    """Raise ConfigError for --pair with other models, an empty name, or a draft without target."""
+    """Raise ConfigError for an empty name, --pair with --target or --draft, or --draft alone."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
@@ -153,7 +156,7 @@ def named_lane(text: str, default: Lane) -> Lane:
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:
-    """Raise ConfigError if no run uses --suffix-texts, or if the named file does not exist."""
+    """Raise ConfigError if --suffix-texts is given, but no run uses it or its file is missing."""
     where = options.suffix_texts
     if where and not any(each.draft_method.takes_texts for each in configs):
         raise ConfigError(

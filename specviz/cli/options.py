@@ -94,7 +94,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-costs",
         action="store_true",
-        help="discard the stored step costs, measure new ones directly, and compare the new ones "
+        help="discard the stored step costs, measure a full table of new ones, and compare these "
         "with the times of the run",
     )
     add_json(parser)
@@ -161,8 +161,8 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--batch", action="store_true",
-        help="instead speculate several prompts together (1 to 16) and compare the speedup with "
-        "its forecast, at --temperature; --repeats is how many times each batch is measured "
+        help="another benchmark: decode 1 to 16 prompts together, at --temperature, and compare "
+        "the speedup with its forecast; --repeats is how many times each batch is measured "
         "(default: 6)",
     )  # fmt: skip
     parser.add_argument(

@@ -45,7 +45,10 @@ def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
 
 
 def at_intervals(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return ``say`` limited to one text per 5 s; the first is passed on, others may be dropped."""
+    """Return a function that passes its first text to ``say``, then at most one text per 5 s.
+
+    All other texts are dropped.
+    """
     said = -math.inf
 
     def say_sometimes(text: str) -> None:

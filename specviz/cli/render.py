@@ -178,7 +178,7 @@ def _end_of(text: str) -> str:
 
 
 def before_answer(prompt: str, *, chat: bool) -> str:
-    """Return the prompt, followed by a line break in a chat."""
+    """Return the prompt; in a chat, add a line break."""
     return f"{prompt}\n" if chat else prompt
 
 

@@ -1,6 +1,6 @@
-"""Choose where texts are scored for the command line: in this process, on a cluster or a server.
+"""Choose where a command scores texts: in this process, on a cluster or on servers.
 
-Models that are given as addresses are scored by their servers.
+If a model is given as an address, the server at this address computes the model's scores.
 """
 
 from __future__ import annotations

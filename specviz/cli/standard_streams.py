@@ -48,7 +48,7 @@ class _ErrorOutput(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Guard the streams for the rest of the process; raise OutputError without standard output."""
+    """Guard the streams until the process ends; raise OutputError if standard output is closed."""
     closed = sys.stdout is None
     _fill_gaps()
     if sys.stdout is sys.__stdout__:  # tests replace it

@@ -85,7 +85,7 @@ def visible_token(text: str) -> str:
 
 
 def visible_text(text: str) -> str:
-    """Return text with its line ends, tabs as spaces, and unsafe characters escaped."""
+    """Keep the line ends of a text, replace its tabs by spaces, and escape unsafe characters."""
     return "".join(
         char if char == "\n" else "    " if char == "\t" else visible(char) for char in text
     )

@@ -68,7 +68,10 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _only_export(painter: Painter, options: argparse.Namespace) -> int:
-    """Export an earlier training's draft for --target, by default the target of that training."""
+    """Export the draft of a finished training.
+
+    The draft is exported for --target or, by default, for the target that it was trained on.
+    """
     target = spec_from(options).target_place if options.target else ""
     exported = _export(Path(options.out, "draft"), target, options)
     if options.json:

@@ -46,7 +46,7 @@ def _add_texts(group: argparse._ArgumentGroup) -> None:
         "by default, it writes texts without prompts",
     )  # fmt: skip
     sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
-    _add_number(group, "texts", _TEXTS.count, "texts that the target writes")
+    _add_number(group, "texts", _TEXTS.count, "number of texts that the target writes")
     _add_number(group, "longest", _TEXTS.longest, "maximum number of tokens per text")
     _add_number(group, "turns", _TEXTS.turns, "maximum number of turns per conversation")
     _add_number(group, "together", _TEXTS.together, "texts in one pass")
@@ -62,11 +62,15 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "--kind", choices=KINDS, default=_PLAN.kind, help=f"kind of draft (default: {_PLAN.kind})"
     )
     _add_number(group, "steps", _PLAN.steps, "steps of the training")
-    _add_number(group, "vocabulary", _PLAN.vocabulary, "tokens that a head can propose; 0: all")
-    _add_number(group, "positions", _PLAN.positions, "successive candidates that the loss covers")
+    _add_number(
+        group, "vocabulary", _PLAN.vocabulary, "number of tokens that a head can propose; 0: all"
+    )
+    _add_number(
+        group, "positions", _PLAN.positions, "number of successive candidates in the training loss"
+    )
     _add_number(group, "layers", _PLAN.layers, "layers of the draft, if it is a small model")
     _add_number(group, "batch", _PLAN.batch, "texts in a step")
-    _add_number(group, "length", _PLAN.length, "tokens taken from each text of a step")
+    _add_number(group, "length", _PLAN.length, "number of tokens that a step uses of each text")
     _add_number(group, "seed", _PLAN.seed, "the same seed gives the same draft")
     group.add_argument(
         "--rate", type=float, default=_PLAN.rate, metavar="R",

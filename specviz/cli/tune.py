@@ -95,7 +95,7 @@ def _check_measuring(
     cells: Sequence[tuple[int, float]],
     given: StepCosts | None,
 ) -> None:
-    """Raise ConfigError for settings that --measure cannot measure, before texts are scored."""
+    """Before texts are scored, raise ConfigError for settings that --measure cannot measure."""
     lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
     Plan(lanes=lanes, items=question.items, repeats=options.repeats)
     if given is not None:
@@ -301,7 +301,7 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
 
 
 def _has_map(answer: Answer) -> bool:
-    """Return whether the best speedup is certain enough to show a map, as on the page."""
+    """Return whether the interval of the best speedup is narrow enough to show a map."""
     return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 

@@ -52,7 +52,9 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
         f"(default: {JUDGED_PAIRS})",
     )  # fmt: skip
     judge.add_argument(
-        "--confirm", action="store_true", help="send the requests; without it, only count them"
+        "--confirm",
+        action="store_true",
+        help="send the requests; without --confirm, only count them",
     )
     add_allow_remote(judge)
     add_pair(parser)

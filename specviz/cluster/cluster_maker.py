@@ -104,7 +104,7 @@ class ClusterMaker(StoppableWork):
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """Run a study with its parts on several devices at once; yield its values in order."""
+        """Run the parts of a study on several devices at once; yield its values in order."""
         if all(call.spec != spec for call in self._checks):
             self.check(spec, (), chat=False)
         first, *others = study.shares() if isinstance(study, SharedStudy) else (study,)
@@ -140,7 +140,7 @@ class ClusterMaker(StoppableWork):
         return self._pool
 
     def _accept(self, admitted: Admitted) -> None:
-        """Raise if a new device has other weights or versions, or is of a new kind of machine."""
+        """Raise if a new device has other weights or versions, or adds a new kind of machine."""
         for known, check in zip(self._checks.values(), admitted.checks, strict=False):
             _require_same(check, known, f"{admitted.info.host} and the others")
             kinds = {_kind(each) for each in _environments(known)}
@@ -171,7 +171,7 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
     """Merge the checks of all devices into one.
 
-    The result is the check of the first device, but its free memory is the least of all devices.
+    The result is the check of the first device, with the smallest free memory of all devices.
     ``present.others`` holds the other kinds of machine.
     """
     first = checks[0]

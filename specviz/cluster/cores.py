@@ -78,7 +78,7 @@ def machine() -> str:
 
 
 def _lock(core: int) -> socket.socket | None:
-    """Lock a core for the whole machine by binding a socket name; return None if it is taken."""
+    """Bind a socket name that locks a core for the machine; return None if the core is locked."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0specviz core {core}")

@@ -84,7 +84,7 @@ _OF_A_MACHINE = frozenset(
 
 
 def is_whole(plan: Plan, trace: Trace) -> bool:
-    """Return whether a stored run is complete: not stopped, and with the plan's baseline."""
+    """Return whether a stored run was not stopped and has the baseline that the plan requires."""
     has_baseline = trace.baseline is not None or not plan.baseline or not trace.rounds
     return trace.finish != "stopped" and has_baseline
 
@@ -184,9 +184,9 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
     """Return each lane's log speeds by prompt and repeat.
 
-    The speed is the speedup if every run was timed beside the target alone, and if all runs have
-    the same target and, on each kind of machine, the same device, dtype and threads. Otherwise the
-    speed is the number of tokens per second. The result is empty if several runs were made at once.
+    The speed is the speedup if every run also timed the target alone, and if all runs have the same
+    target and, on each kind of machine, the same device, dtype and threads. Otherwise the speed is
+    the number of tokens per second. If several runs were made at once, no lane has log speeds.
     """
     runs = [run for own in by_lane for run in own]
     if several_at_once(runs):

@@ -72,7 +72,7 @@ SHARED = (  # settings that all lanes must share
 
 
 class Lane(Value):
-    """A pair and its settings; ``name`` is the user's name for it."""
+    """A pair and its settings; ``name`` is the user's name for the lane."""
 
     spec: PairSpec
     config: RunConfig
@@ -327,7 +327,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Keep each number as the file has it (1, not 1.0), so that the plan's key is unchanged."""
+    """Return the value; its numbers keep their form in the file (1, not 1.0), as the key needs."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

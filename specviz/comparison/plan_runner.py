@@ -1,6 +1,6 @@
 """Run a plan in this process, in the dashboard's worker or on a cluster.
 
-One machine makes one run at a time. A short, discarded run on the same prompt warms up before each
+Each machine makes one run at a time. A short, discarded run on the same prompt warms up before each
 lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
 runs are not made again.
 """
@@ -63,10 +63,11 @@ def run_plan(
 def blocks_of(
     plan: Plan, done: Collection[tuple[int, int, int]] = ()
 ) -> list[tuple[PlannedRun, ...]]:
-    """Group the missing runs into blocks; the runs in a block are compared with each other.
+    """Group the missing runs into blocks; one device makes all runs of a block.
 
     A block has all lanes of a prompt and repeat or, in "blocks" order, only the lanes of one pair.
-    If the plan does not measure the target alone, no times are compared, and each run is a block.
+    If the plan does not measure the target alone, no times are compared, so each run has a block
+    of its own.
     """
 
     def block(job: PlannedRun) -> object:

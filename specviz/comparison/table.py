@@ -61,8 +61,8 @@ def legend(comparison: Comparison) -> str:
         for lane in (each.speedup_ratio, each.alpha, each.expected)
     )
     text = (
-        f"Speedup and α: mean {interval_words(means)}. Other figures: median, with the lowest and "
-        f"highest value of a run. {BEST} marks the best value if its range overlaps no other "
+        f"Speedup and α: mean {interval_words(means)}. Other figures: median, lowest and highest "
+        f"value of the runs. {BEST} marks the best value if its range overlaps no other "
         "range; for speeds, the mark shows the fastest lane of the verdict. A speedup with a wide "
         "interval is shown as the interval alone."
     )

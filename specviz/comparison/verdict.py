@@ -236,7 +236,7 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
 def _same_target(results: Sequence[LaneResult]) -> bool:
     """Return whether all lanes have the same target.
 
-    Targets are compared by name and weights; before every lane has a run, only by name.
+    Targets are compared by name and weights; until every lane has a run, only by name.
     """
     runs = [each.representative for each in results]
     known = [each.trace.pair.target for each in runs if each is not None]

@@ -40,7 +40,7 @@ class _Medians(Value):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The contribution of one cause to the log-ratio, and its description."""
+    """A cause of the speed difference: its part of the log-ratio of the speeds, and its text."""
 
     weight: float
     words: str

@@ -40,8 +40,8 @@ class RunRequest(PairRequest):
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The user's name for the kind of prompt, or None. With a name, the worker predicts no
-            speedups.
+        kind: The user's name for the kind of prompt. If it is not None, the worker predicts no
+            speedups for this run.
         detects_chat: Whether to use the target's chat template if it has one.
     """
 

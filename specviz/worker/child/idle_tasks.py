@@ -1,4 +1,4 @@
-"""Measurements that run while no request waits: step costs, and acceptance on other texts.
+"""Measurements that run while no request waits: step costs, and acceptance on preset prompts.
 
 A request interrupts a task; the task starts again when the worker is next idle.
 """
@@ -89,7 +89,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Add the measurements for a pair's first runs; they precede all other tasks."""
+        """Add the measurements for a pair's first runs before all other tasks."""
         drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -103,12 +103,12 @@ class IdleTasks:
         self._report_calibrating()
 
     def end_calibration(self) -> None:
-        """Drop the tasks that measure step costs although some are stored; keep other tasks."""
+        """Drop the tasks that measure all step costs again (``fresh``); keep other tasks."""
         self._tasks = [task for task in self._tasks if not _is_calibration(task)]
         self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Add a task that measures a run's step costs, if they are missing or noisy."""
+        """Add a task that measures those step costs of a run that are missing or noisy."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]

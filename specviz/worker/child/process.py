@@ -214,7 +214,10 @@ class Process:
                 self._send(StudyFound(request_id=request.id, value=value))
 
     def _study_between_stops(self, request: StudyRequest, values: Generator[object]) -> None:
-        """Send the values; a stop closes the study after a value, so that the study can save."""
+        """Send the values; a stop takes effect only between two values.
+
+        The study is then closed, which makes it save its progress.
+        """
         with closing(values):
             for value in values:
                 self._send(StudyFound(request_id=request.id, value=value))

@@ -133,7 +133,7 @@ class Worker:
         kind: str | None = None,
         detects_chat: bool = False,
     ) -> Run:
-        """Queue a run, and stop the unfinished runs of the session.
+        """Queue a run, and stop the earlier unfinished runs of the same session.
 
         Args:
             kept: Whether ``on_over`` is called when the run is over.
@@ -191,7 +191,7 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel the current loading at its next progress report, and stop the waiting run."""
+        """Cancel loading at the next progress report, and stop the run that waits for it."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
@@ -274,7 +274,7 @@ class Worker:
                 studying.end(None, None)
 
     def _stop_all(self, session: str, forked: Collection[str | None] = ()) -> None:
-        """Stop a session's runs, and mark those not in ``forked`` as superseded."""
+        """Stop a session's runs; mark a run as superseded unless ``forked`` has its id."""
         for run in self._queue.unfinished_runs:
             if run.session == session:
                 self._stop(run, superseded=run.id not in forked)
@@ -361,8 +361,8 @@ class Worker:
     def _on_end(self, link: Link, code: int | None) -> None:
         """Report the lost request as failed, and start another process.
 
-        A process that died before any request is replaced only with the next request, so a process
-        that always dies at once is not restarted forever.
+        If the process died before it got a request, the next request starts another process.
+        So a process that always dies at once is not restarted forever.
         """
         with self._lock:
             if link is not self._link:

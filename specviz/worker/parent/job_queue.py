@@ -1,4 +1,4 @@
-"""The dashboard's queue of background jobs, which runs one job at a time, even without a page."""
+"""The dashboard's queue of background jobs. It runs one job at a time, even if no page is open."""
 
 from __future__ import annotations
 

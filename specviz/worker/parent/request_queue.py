@@ -38,7 +38,7 @@ class QueuedRequest(Value):
                 self.run.end("failed" if event.error else done, event.error)
 
     def fail(self, error: SpecvizError) -> None:
-        """End a pending result with an error; leave a run as it is."""
+        """End a pending result with an error; do nothing for a run."""
         if isinstance(self.handle, PendingResult):
             self.handle.end(None, error)
 
