@@ -159,7 +159,7 @@ def _choose_texts(*, chat: bool) -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
         help="The target continues the prompts at each temperature. Pasted text is scored as it "
-        "is. Its acceptance probabilities apply to that text, not to a run.",
+        "is. Its acceptance probabilities apply to that text, not to texts that the target writes.",
     )  # fmt: skip
     if source == _ONE:
         prompt = _PROMPT.choose(chat=chat)
