@@ -248,9 +248,9 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
     if not points:
         return "No candidate was tested."
     return (
-        f"{text}. The expected number is the sum of the rejection probabilities at the positions "
-        "where all candidates but the last were rejected. Rounds of these runs end after γ "
-        "candidates, so the lower bound above does not apply."
+        f"{text}. If all candidates of a position but the last were rejected, the last one’s "
+        "probability of a rejection is added to the expected number. Rounds of these runs end "
+        "after γ candidates, so the lower bound above does not apply."
     )
 
 
