@@ -93,7 +93,7 @@ def show_output(settings: Settings, example: Example) -> None:
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
         note = (
-            "Summed over all tokens, the areas “rejected” and “accepted in excess” equal the "
+            "Over all tokens, the area “rejected” plus the area “accepted in excess” is the "
             "distance (TV) between draft and target."
         )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")

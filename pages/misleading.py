@@ -17,8 +17,8 @@ require_shell()
 
 show_heading(
     "When the formula misleads",
-    "The speedup formula assumes that all candidates have the same, independent acceptance "
-    "probability and that verification costs no extra time. Its result is only a mean.",
+    "The speedup formula assumes that candidates are accepted independently and with the same "
+    "probability, and that verification costs no extra time. Its result is only a mean.",
 )
 show_tabs(
     "misleading_tab",

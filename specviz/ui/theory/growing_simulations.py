@@ -113,7 +113,7 @@ class SimulationGroup:
 
     @property
     def texts(self) -> int:
-        """The number of texts that every simulation has reached; 0 if one has not begun."""
+        """The smallest number of texts of any simulation; 0 if a simulation has not begun."""
         counts = [each.count for each in self.estimates().values()]
         return min(counts) if len(counts) == len(self.simulations) and counts else 0
 

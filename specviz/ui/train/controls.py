@@ -72,7 +72,7 @@ class Settings(Value):
 def place_of(name: str) -> Path:
     """Return the path of the training with this name.
 
-    Unless others can reach the dashboard, the name may also be an absolute path.
+    If others cannot reach the dashboard, the name may also be an absolute path.
     """
     path = Path(name.strip()).expanduser()
     if path.is_absolute() and name.isprintable() and not reachable_by_others():

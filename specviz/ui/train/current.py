@@ -28,9 +28,9 @@ _GIVES_WAY = "train_gives_way"
 
 
 def target_of(spec: PairSpec) -> PairSpec:
-    """Return the pair without its draft and without simulated sizes.
+    """Return the pair to train for: without simulated sizes and, in most cases, without the draft.
 
-    An embedded pair keeps its draft, and so does a target with its own MTP head.
+    Only embedded pairs and targets with their own MTP head keep the draft.
 
     Raises:
         ConfigError: The target is on a server.

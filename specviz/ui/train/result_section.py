@@ -200,7 +200,7 @@ def _show_before_and_after(
     st.caption(
         "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft. The "
         "runs are at temperature 0, with shipped prompts that the training did not use. Every run "
-        "is compared with the time of the target alone for the same tokens."
+        "is timed against the target alone, which decodes the same tokens."
     )
     press_button("Compare before and after", key="train_compare")
     if take_press("train_compare"):

@@ -64,8 +64,8 @@ def surface_map(
 ) -> go.Figure:
     """Draw the speedup per cell: temperature on the x axis, γ on the y axis.
 
-    The few temperatures are columns, so that the map fits a phone. Cells can be selected. The
-    browser marks selected cells, because a new figure would reset the selection.
+    Temperatures are columns, because they are few and the map must fit a phone. Cells can be
+    selected. The browser marks selected cells, because a new figure would reset the selection.
 
     Args:
         runs: Measured runs, marked on their cells.

@@ -143,7 +143,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
             key="tune_text_budget", bind=_LINKED,
             help="The target continues a single prompt several times, until this time is over. It "
             "stops earlier if the interval of the best setting is within ± 10 %, or if most of "
-            "this interval is due to the step costs.",
+            "this interval is due to the uncertainty of the step costs.",
         )  # fmt: skip
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
@@ -159,7 +159,7 @@ def _choose_texts(*, chat: bool) -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
         help="The target continues the prompts at each temperature. Pasted text is scored as it "
-        "is. Its acceptance probabilities apply to that text, not to a run.",
+        "is. Its acceptance probabilities apply to that text, not to texts that the target writes.",
     )  # fmt: skip
     if source == _ONE:
         prompt = _PROMPT.choose(chat=chat)
@@ -266,7 +266,7 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw the choice of drafts; return whether lookup drafters take part, and further drafts."""
+    """Draw the choice of drafts; return whether lookup is a candidate, and the further drafts."""
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
         help="Both search the text for an earlier occurrence of its last tokens, and draft the "

@@ -48,7 +48,10 @@ def ask(question: Question, given: StepCosts | None, *, on_cluster: bool = False
 
 
 def measure(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
-    """Start a job that measures these cells on every prompt; a single prompt gets three seeds."""
+    """Start a job that measures these cells on every prompt.
+
+    If there is only one prompt, each cell is measured with three seeds.
+    """
     repeats = 3 if len(items) == 1 else 1
     _start(CellsJob(choices, items, run_maker(), the_library(), repeats=repeats))
 
@@ -110,8 +113,8 @@ def follow(
 
     Args:
         seconds: Time between two drawings.
-        part: Returns a name for the other parts of the page that show the job. If the name
-            changes, the page reruns.
+        part: Returns a name for what the page shows outside ``draw``. If the name changes, the
+            page reruns.
     """
 
     def phase() -> str:

@@ -56,7 +56,7 @@ def show_candidates(answer: Answer) -> None:
         candidates_chart(
             [each.label for each, _ in rows], [each.surface for each, _ in rows], answer.temperature
         ),
-        "Curves show the speedup of each draft or method: expected, or measured in short runs.",
+        "Each curve is a draft or a method. Its speedups are expected, or measured in short runs.",
         "exact", "measured", key="tune_candidates",
         alt="Speedup at each γ, with a line per candidate",
     )  # fmt: skip

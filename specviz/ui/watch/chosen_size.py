@@ -20,8 +20,8 @@ def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
     """Return the step times at the sliders' sizes.
 
     The result is None if ``pair`` has these sizes already, or if the sliders are for other models.
-    It is also None if a slider is off and ``pair`` has a simulated size: an estimate for the small
-    model would be wrong, because the small model fits into the processor's caches.
+    It is also None if a slider is off and ``pair`` has a simulated size: an estimate for the
+    model at its own size would be wrong, because that model fits into the processor's caches.
     """
     spec = shown_pair()
     room = known_room(spec) if spec is not None else None

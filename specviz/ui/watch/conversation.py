@@ -43,7 +43,7 @@ def show_conversation(choices: Choices, history: History) -> None:
 
 
 def asked_of(choices: Choices) -> TypedPrompt:
-    """Return the next run's prompt; in a chat, with the system prompt and the earlier messages."""
+    """Return the next run's prompt. In a chat, it includes the system prompt and past messages."""
     if not choices.config.chat:
         return choices.prompt
     system = str(st.session_state.get(_SYSTEM) or "").strip()

@@ -67,7 +67,7 @@ def open_linked_run(history: History) -> SpecvizError | None:
 
 
 def _forked(library: Library, trace: Trace) -> Trace | None:
-    """Return the run of which this run is a fork; None if the library does not have it."""
+    """Return the run from which this run was forked; None if that run is not in the library."""
     of = trace.config.forks[-1].of if trace.config.forks else None
     try:
         other = library.open(of) if of else None

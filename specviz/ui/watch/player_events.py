@@ -97,7 +97,7 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
 
 
 def _as_loaded(spec: PairSpec) -> PairSpec:
-    """Return the spec with which Watch loads the pair: without a name for the default pair."""
+    """Return the spec with which Watch loads the pair. The default pair's spec has no name."""
     return replace(spec, name=None) if spec.name == DEFAULT_PAIR else spec
 
 

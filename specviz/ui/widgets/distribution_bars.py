@@ -64,4 +64,4 @@ def _as_json(pair: DistributionPair) -> dict[str, Any]:
 
 
 def _nothing_to_do() -> None:
-    """Do nothing: Streamlit returns a state value only if it has a callback."""
+    """Do nothing: Streamlit returns a state value only if a callback is registered for it."""

@@ -93,9 +93,9 @@ def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def keep_models(target: str | None, draft: str | None) -> None:
-    """Record the draft as the user's choice when its pair is about to be loaded.
+    """Store the draft as the user's choice, because the pair is about to be loaded.
 
-    If no draft were chosen, a later search that finds a better draft would change the pair.
+    Without a stored choice, a later search that finds a better draft would change the pair.
     """
     models = the_machine_models()
     chosen = models.named(_choice(TARGET_MODEL))

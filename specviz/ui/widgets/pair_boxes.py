@@ -365,7 +365,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value; before it is drawn, that of the link or of the last page."""
+    """Return a control's value; before it is drawn, return the link's or the last page's value."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""

@@ -41,9 +41,9 @@ _SHORTEST_PART = 0.05  # seconds: shorter parts of loading are not listed
 
 
 def active_spec(status: PairStatus) -> PairSpec:
-    """Return the pair that a click requested last; before the first click, the embedded pair.
+    """Return the pair that a click requested last, or the embedded pair before the first click.
 
-    If the requested pair could not be loaded, return the pair before it.
+    If the requested pair could not be loaded, return the last pair that was loaded.
     """
     previous = st.session_state.get(_READY, PairSpec())
     requested = st.session_state.get(_REQUESTED, previous)
@@ -53,7 +53,7 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
-    """Return the worker, its status, and a pair: the one in the controls, else ``active_spec``."""
+    """Return the worker, its status, and the controls' pair, or else that of ``active_spec``."""
     worker = the_worker()
     status = worker.status()
     return worker, status, shown_pair() or active_spec(status)

@@ -1,9 +1,9 @@
 """The prompt controls of a page: a preset and a text, kept in sync.
 
-Both controls have ``persist_state``: they keep their values when the user leaves the page. If the
-script sets a value, Streamlit repeats it until the browser has received it. Without
-``persist_state``, a script run that is interrupted early loses the value. The browser then reports
-an empty prompt, as if the user had typed it.
+Both controls have ``persist_state``, so they keep their values when the user leaves the page.
+``persist_state`` also protects a value that the script sets: Streamlit repeats the value until the
+browser has received it. Otherwise, a script run that is interrupted early would lose the value, and
+the browser would report an empty prompt, as if the user had typed it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """Replace the prompt by this mode's default if it is the other mode's (chat or text)."""
+        """Replace the other mode's default prompt by this mode's. The modes are chat and text."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours

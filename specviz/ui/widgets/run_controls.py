@@ -47,8 +47,8 @@ def _ask_restart() -> None:
 class Choices(Value):
     """The values of the controls.
 
-    ``detects_chat``: whether the run, once the target is loaded, uses its chat template if there is
-    one. This is not needed, and therefore False, if the page already knows of a chat template.
+    ``detects_chat``: whether the run, once the target is loaded, looks for a chat template and uses
+    the template if there is one. False if the page already knows that there is one.
     """
 
     prompt: str

@@ -1,4 +1,4 @@
-"""Download buttons for a run, which specviz or another engine has made.
+"""Download buttons for a run of specviz or of another engine.
 
 Streamlit can generate a file on click, but deletes such a file after two reruns. A page that
 redraws itself may rerun twice before the browser has fetched the file. So each file is generated

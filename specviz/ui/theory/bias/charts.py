@@ -56,7 +56,7 @@ class SimulatedPoint(Value):
 
 
 class Dots(Value):
-    """Points of the plane, one per token of some runs: P(reject), bias and tooltip."""
+    """Points of the plane, one per tested token: P(reject), bias and tooltip."""
 
     reject: Sequence[float]
     bias: Sequence[float]
@@ -66,8 +66,9 @@ class Dots(Value):
 def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
     """Draw a stacked bar per token: the accepted and rejected draft probability, and the residual.
 
-    The part of the accepted probability that exceeds the target's is "accepted in excess". Over
-    all tokens, "rejected" and "accepted in excess" sum to the TV between draft and target.
+    The part of the accepted probability that exceeds the target probability is "accepted in
+    excess". The total of "rejected" plus the total of "accepted in excess" is the TV between draft
+    and target.
     """
     made = figure(x_title="token", y_title="probability", height=300)
     layers = (
@@ -191,7 +192,7 @@ def _add_marks(made: go.Figure, marks: Sequence[ExactPoint], ring: tuple[float, 
 
 
 def _turned(mark: ExactPoint, far: float) -> ExactPoint:
-    """Return the point with its name moved to the left if the point is far to the right."""
+    """Return the point with its name on the left, not the right, if P(reject) exceeds ``far``."""
     turn = mark.side == "middle right" and mark.reject > far
     return replace(mark, side="middle left") if turn else mark
 

@@ -62,8 +62,9 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
     """Return the expected and the measured accepted candidates of runs with block verification.
 
-    The result also contains runs with token-by-token verification and the same γ. Return None if
-    token-by-token verification is expected to accept no candidate.
+    For comparison, the result contains the mean accepted candidates of the runs with token-by-token
+    verification and the same γ. The result is None if token-by-token verification of the same
+    drafts is expected to accept no candidate.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}

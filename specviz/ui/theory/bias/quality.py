@@ -276,8 +276,8 @@ def _show_recorded() -> None:
         report = _recorded()
         st.caption(
             as_text(
-                f"{report.prompts} prompts, {report.texts} texts of each rule per prompt, of at "
-                f"most {report.tokens} tokens, at temperature {report.temperature:g}."
+                f"{report.prompts} prompts. For each prompt, each rule wrote {report.texts} texts "
+                f"of at most {report.tokens} tokens, at temperature {report.temperature:g}."
             )
         )
         _show_report(report, key="recorded", pair="embedded pair")

@@ -1,6 +1,7 @@
 """The acceptance rules of the page "Bias or speed".
 
-Each rule has an exact and a simulated point: its probability of a rejection, and its bias.
+The point of a rule is its probability of a rejection and its bias. Each rule has an exact point
+and a simulated point.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """The positions simulated so far with these settings, as counts per rule."""
+    """Counts per rule over the positions simulated so far with these settings."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)

@@ -72,7 +72,7 @@ def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.
 
 
 def _speed_range(points: Sequence[RulePoint]) -> list[float]:
-    """Return a range that contains all points and their intervals, but cuts off wide intervals."""
+    """Return a range that contains all points. It cuts off the ends of wide intervals."""
     speeds = [1.0, *(each.speed for each in points)]
     first, last = min(speeds), max(speeds)
     room = max(0.25, 0.5 * (last - first))

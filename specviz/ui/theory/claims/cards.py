@@ -119,7 +119,7 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
-    """Draw a button that starts the runs; if they gave results or an error, it repeats the runs."""
+    """Draw a button that starts the runs, or repeats runs that gave results or an error."""
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",

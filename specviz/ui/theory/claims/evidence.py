@@ -34,7 +34,7 @@ _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 
 
 class LossyRuns(Value, eq=False):
-    """Checks of theorem 5 (Yin et al. 2024) on runs with equal ε and recovery distribution."""
+    """Checks of theorem 5 (Yin et al. 2024) on runs that share ε and the recovery rule."""
 
     rule: str  # OPT: recovery from the residual; UNO: recovery from the target
     epsilon: float
@@ -136,7 +136,10 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
 
 
 def trend_sentence(alphas: Mapping[float, float]) -> str:
-    """Describe between which temperatures α falls, as the claim says, and where α rises."""
+    """Describe between which temperatures α falls, and between which α rises.
+
+    The claim says that α falls.
+    """
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -171,9 +174,10 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     short = sum(length < GUIDE_TOKENS for length in lengths)
     worst = GUIDE_TOKENS / max(1, min(lengths))
     overstated = (
-        f"; dividing by {GUIDE_TOKENS} gives {times(worst)} the true rate of the shortest text"
+        f"; for the shortest text, counting {GUIDE_TOKENS} tokens gives {times(worst)} the true "
+        "rate"
         if short
-        else f", so dividing by {GUIDE_TOKENS} is correct here"
+        else f", so counting {GUIDE_TOKENS} tokens per text is correct here"
     )
     greedy, sampled = traces[:half], traces[half:]
     return (
@@ -196,9 +200,9 @@ def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Tra
     undecided = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
     note = " In some runs, timing noise hides which method was faster." if undecided else ""
     return (
-        f"Timed on one prompt: the guide divides the time of the greedy target alone by the time "
-        f"of sampled speculation, which gives {times(plain / spec_sampled)}. With both times from "
-        f"the same text, the speedup is {RATIO.bare(plain / spec)} for the greedy text and "
+        f"The guide divides the time of the greedy target alone by the time of sampled "
+        f"speculation. On one prompt, this ratio is {times(plain / spec_sampled)}. With both times "
+        f"from the same text, the speedup is {RATIO.bare(plain / spec)} for the greedy text and "
         f"{RATIO.bare(plain_sampled / spec_sampled)} for the sampled text. {first_call}{note}"
     )
 
@@ -244,9 +248,9 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
     if not points:
         return "No candidate was tested."
     return (
-        f"{text}. The expected number is the sum of the rejection probabilities at the positions "
-        "where all candidates but the last were rejected. Rounds of these runs end after γ "
-        "candidates, so the lower bound above does not apply."
+        f"{text}. If all candidates of a position but the last were rejected, the last one’s "
+        "probability of a rejection is added to the expected number. Rounds of these runs end "
+        "after γ candidates, so the lower bound above does not apply."
     )
 
 

@@ -1,7 +1,7 @@
 """Runs that test a claim on the pair: their plans, and their state on the server.
 
-The runs continue when the user leaves the page, and every browser tab sees the results. For claims
-about time, the target alone is timed, too, and the run also appears on Watch.
+The runs continue when the user leaves the page, and every browser tab sees the results. If a
+claim is about time, its runs are timed against the target alone, and they also appear on Watch.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 def _guide_listing(presets: _Presets) -> list[_Plan]:
     """Plan the benchmark of the "Practical guide": five prompts at two temperatures.
 
-    The first run is a cold start with the settings of the second. Of the other runs, only the two
-    on the first prompt are timed against the target alone.
+    The first run is a cold start; the second run repeats it. Of the runs after the first, only the
+    two on the first prompt (one per temperature) are timed against the target alone.
     """
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
     made = [

@@ -113,7 +113,7 @@ def _break_even_line(
 ) -> tuple[list[float | None], list[float | None]]:
     """Return the line, in cell indices, that separates speedups above 1 from those below 1.
 
-    The speedups are the cells' ``fixed``.
+    The speedups are the cells' ``fixed``: the forecasts at one γ, the same in every cell.
     """
     xs, ys = list[float | None](), list[float | None]()
     for y, row in enumerate(rows):
@@ -143,7 +143,7 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
     made.add_hline(
         y=gamma + 1.0,
         line={"color": COLOURS.muted, "dash": "dash"},
-        annotation={"text": f"{gamma + 1}: no row is free"},
+        annotation={"text": f"{gamma + 1}: no token is free"},
     )
     made.update_yaxes(rangemode="tozero")
     return made

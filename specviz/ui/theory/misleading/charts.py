@@ -67,9 +67,9 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Draw speedups at each gamma, for three numbers of rounds that a text may take.
+    """Draw three speedups at each gamma, for three numbers of rounds per text.
 
-    The numbers are the mean, the 90th and the 99th percentile over texts.
+    The numbers of rounds are the mean, the 90th and the 99th percentile over texts.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]

@@ -52,8 +52,8 @@ def show_machine_batch() -> None:
     show_chart(
         speedup_over_batch(found.points, _engine_points()),
         f"γ {found.gamma}, contexts of about {found.points[0].context:.0f} tokens. "
-        f"**{_label()}**. Crosses are load sweeps of serving engines with their own scheduler and "
-        "pair.",
+        f"**{_label()}**. Crosses are load sweeps of serving engines. Each engine has its own "
+        "scheduler and pair.",
         "predicted",
         "measured",
         key="misleading_machine_speed",
@@ -82,7 +82,7 @@ def show_machine_batch() -> None:
 
 
 def measured_sentence(points: Sequence[BatchPoint]) -> str:
-    """State the first and the last measured speedup, and how far the forecast is off."""
+    """State the measured speedups of the first and last point, and the largest forecast error."""
     first, last = points[0], points[-1]
     worst = max(abs(each.error) for each in points)
     texts = (
@@ -149,9 +149,9 @@ def _show_forecast_formula(found: BatchForecast) -> None:
             "o": "time of a round outside both models, per sequence",
             **names_in_formula("v"),
         },
-        f"{_label()}. Each time is measured at its own number of rows. From single runs, τ is "
-        f"{TOKENS.bare(found.acceptance.tokens(found.gamma))} at γ {found.gamma}: acceptance does "
-        "not depend on the batch.",
+        f"{_label()}. Each time is measured at its own number of rows. τ is "
+        f"{TOKENS.bare(found.acceptance.tokens(found.gamma))} at γ {found.gamma}, measured in "
+        "single runs, because acceptance does not depend on the batch.",
     )
 
 
@@ -165,15 +165,16 @@ def _show_experts(reads: ExpertReads, gamma: int) -> None:
         f"{TOKENS.bare(one.experts)}. The pass over {near.rows:d} rows takes "
         f"{STEPS.bare(near.seconds)} times as long as the pass over one row. So even if drafting "
         f"were free, a round would need more than {STEPS.bare(near.seconds)} tokens to be faster "
-        "than the target alone. In runs of this engine, whose draft is the target with one expert "
-        f"per token, a round of γ {reads.run.gamma} gave {TOKENS.bare(reads.run.tokens)} "
-        f"tokens at {RATIO.bare(reads.run.speedup)} times the speed of the target alone. A dense "
-        "model reads the same weights for any number of rows."
+        "than the target alone. In runs of specviz with this target, the draft was the same model "
+        f"with one expert per token. With γ {reads.run.gamma}, a round gave "
+        f"{TOKENS.bare(reads.run.tokens)} tokens, and decoding was "
+        f"{RATIO.bare(reads.run.speedup)} times as fast as with the target alone. A dense model "
+        "reads the same weights for any number of rows."
     )
     show_chart(
         experts_over_rows(reads),
         f"A small random Mixtral-shaped model; experts are "
-        f"{PERCENT.shown(reads.expert_share)} of its weights. Each token chooses "
+        f"{PERCENT.shown(reads.expert_share)} of its weights. Experts per token: "
         f"{reads.per_token}.",
         "measured",
         key="misleading_experts",

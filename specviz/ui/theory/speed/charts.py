@@ -89,7 +89,7 @@ def speedup_map(
     runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
-    """Draw a map of c and alpha with the speedup at the best gamma, and measured points.
+    """Draw a map of the speedup at the best gamma, by c and alpha, and measured points.
 
     Lines separate regions by their best gamma. Cells where the target alone is fastest stay empty.
 
@@ -164,7 +164,7 @@ def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
 
 
 def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
-    """Draw speedups, given by drafter and task, as bars grouped by task, coloured by drafter."""
+    """Draw the speedups of each drafter on each task as bars, grouped by task."""
     made = figure(x_title="task", y_title=TIMES_THE_TARGET, height=300)
     for (drafter, by_task), colour in zip(speedups.items(), SERIES, strict=False):
         made.add_bar(
