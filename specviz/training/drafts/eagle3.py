@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from specviz.record.pairs import pair_title
 from specviz.store.files import write_file
 from specviz.training.drafts.draft import Draft, halved, rotation_keys
 from specviz.training.drafts.losses import Learned
@@ -159,7 +160,7 @@ class Eagle3Draft(Draft):
             "draft_vocab_size": len(self.kept),
             "max_position_embeddings": target.config.max_position_embeddings,
             **rotation_keys(target.config),
-            "target_model": target.name,
+            "target_model": pair_title(target.name),
             "eagle_aux_hidden_state_layer_ids": list(self.places),
         }
         return halved(tensors) | offsets, config

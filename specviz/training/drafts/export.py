@@ -87,7 +87,8 @@ class TrainedFolder(Value):
 
     def target(self, given: str) -> str:
         """Return the target's name: ``given`` or, if empty, the name in the draft's files."""
-        named = given or (self.head.target if self.head else "") or self.plan.get("name")
+        stated = self.head.target if self.head else ""
+        named = given or self.plan.get("name") or stated  # the plan has the place on this machine
         if not isinstance(named, str) or not named:
             raise ConfigError(
                 f"{self.path.name} does not name its target.",

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from specviz.record.pairs import pair_title
 from specviz.store.files import write_file
 from specviz.training.drafts.draft import Draft, halved
 from specviz.training.drafts.losses import Learned
@@ -64,7 +65,7 @@ class MedusaDraft(Draft):
             "truncated_vocab_size": len(self.kept),
             "original_lm_head": False,
             "medusa_fc_bias": True,
-            "base_model_name_or_path": target.name,
+            "base_model_name_or_path": pair_title(target.name),
         }
         reduced = len(self.kept) < target.vocabulary
         token_map = {"token_map": self.kept} if reduced else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from specviz.measure.stoppable import StoppableWork
 from specviz.record.pairs import PairSpec
 from specviz.record.step_costs import StepCosts
 from specviz.training.drafts import training_job
+from specviz.training.drafts.export import read_trained
 from specviz.training.drafts.kept_trainings import (
     folder_named,
     kept_training,
@@ -106,17 +108,21 @@ def test_a_paused_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert [each.step for each in second.curves.losses] == list(range(1, 13))
 
 
-def test_a_card_names_no_place_on_this_machine(
+def test_a_drafts_files_name_no_place_on_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tiny_target().info
-    there = replace(info, target=replace(info.target, name="/home/someone/models/tiny.gguf"))
+    info, place = tiny_target().info, "/home/someone/models/tiny.gguf"
+    there = replace(info, target=replace(info.target, name=place))
     monkeypatch.setattr(tiny_target(), "info", there)
     job_in(tmp_path).carry_out()
     card = (tmp_path / "draft" / "README.md").read_text()
     assert "--target tiny.gguf --out FOLDER" in card
-    assert "someone" not in card
-    assert str(tmp_path) not in card
+    config = (tmp_path / "draft" / "config.json").read_text()
+    assert json.loads(config)["target_model"] == "tiny.gguf"
+    for text in (card, config):
+        assert "someone" not in text
+        assert str(tmp_path) not in text
+    assert read_trained(tmp_path).target("") == place  # known as long as the training is there
 
 
 def test_finishing_early_keeps_the_draft(tmp_path: Path) -> None:
