@@ -42,7 +42,7 @@ Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds
 
 
 def timing_seconds() -> float:
-    """Return the seconds for timing a run, from the environment variable ``BUDGET``, or else 20."""
+    """Return the seconds for timing a run: the environment variable, or else the default."""
     setting = os.environ.get(BUDGET, "")
     try:
         return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS
@@ -74,7 +74,7 @@ def timed_slices(
 
     Args:
         budget: Seconds for the whole timing.
-        costs: The step costs by which the run ended drafting; None if it used no step costs.
+        costs: The step costs by which the run decided to end drafting; None if it used none.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 
