@@ -254,7 +254,7 @@ def _left_out(config: RunConfig) -> JsonObject | None:
         why.append(f"acceptance over rounds and by position, because {config.without_alpha}")
     if not _has_curves(config):
         charts.append("throughput")
-        why.append("throughput over γ, whose formulas assume one chain of γ candidates")
+        why.append("throughput by γ, because its formulas assume one chain of γ candidates")
     return {"charts": charts, "why": f"Left out: {'; '.join(why)}."} if charts else None
 
 
