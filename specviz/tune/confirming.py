@@ -131,7 +131,7 @@ class RaceJob(MakerJob):
 
 
 def _with_items(stages: Sequence[Stage], count: int) -> tuple[Stage, ...]:
-    """Return the stages with enough added measurements that each prompt runs equally often."""
+    """Add measurements to each stage, until all prompts of the stage run equally often."""
     whole = (
         math.ceil(each.measurements / count) * min(count, each.measurements) for each in stages
     )

@@ -319,7 +319,7 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return a model's name or folder, and the argument for its GGUF file; "" if it has none."""
+    """Return the model's name or folder, and the argument for a GGUF file ("" if not GGUF)."""
     if not is_gguf(model):
         return model, ""
     folder, file = os.path.split(model)

@@ -49,8 +49,8 @@ Found = PairFound | ScoredText | CostsFound
 class TextStudy(Value):
     """A study that yields the pair, stored step costs, every scored text, and missing step costs.
 
-    ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
-    another study, to be scored again, in the order of samplings, prompts and continuations.
+    ``config`` sets the length, the seed and the method. ``written``: the token ids of texts
+    to score that another study wrote, ordered by sampling, prompt and continuation.
     ``continuations``: the number of texts for each prompt at the first sampling; one if that
     sampling is greedy. The first of these texts has the configuration's seed plus
     ``first_continuation``; the seed of every next text is 1 higher. ``text``: a text to score after
