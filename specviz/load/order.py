@@ -162,7 +162,7 @@ def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
 
 
 def seconds_of_unit(settings: LoadSettings, stage: Stage) -> float:
-    """Return the expected seconds of one unit at every level."""
+    """Return the expected seconds of one pass, which makes one unit at every level."""
     block = 2 * settings.ramp + settings.seconds + DRAIN
     return block * len(unit_of(stage)) * len(settings.levels)
 

@@ -50,7 +50,7 @@ def units_planned(
 
     Args:
         logs: For each level and lane, the logarithm of the speedup in each unit of the pilot.
-        seconds_each: The seconds of one unit at all levels.
+        seconds_each: The seconds of one pass, which makes one unit at every level.
         restart: The seconds of one restart.
     """
     pilot = pilot_units(order)
