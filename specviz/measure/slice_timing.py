@@ -1,8 +1,8 @@
-"""Time a finished run in slices: target alone (A) and run (B) along the same tokens, A B B A.
+"""Time a finished run in slices: target alone (A) and run (B), in the order A B B A.
 
-A slice is a part of the text whose four passes take about 0.3 seconds together; a shorter text is
-repeated. Slices go through the text in order and start over at its end. A round cut short by the
-end of the text is not timed.
+A slice is a part of the text. All four passes go over the same slice and take about 0.3 seconds
+together; a shorter text is repeated. Slices go through the text in order and start over at its end.
+A round cut short by the end of the text is not timed.
 """
 
 from __future__ import annotations
