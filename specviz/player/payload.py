@@ -61,7 +61,7 @@ class RunStatus(Value):
 
 
 class RunLink(Value):
-    """What the player needs for links to a moment of the run, such as a round."""
+    """What the player needs to make links to a moment of the run, such as a round."""
 
     kept: bool  # the run is in the library under its id
     settings: str | None  # query string that sets the controls to the run's settings
