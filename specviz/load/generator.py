@@ -196,7 +196,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Return for how many seconds after the schedule waiting requests may still be sent."""
+        """Return how many seconds after the schedule's end waiting requests may still be sent."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:

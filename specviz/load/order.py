@@ -156,7 +156,7 @@ def unit_of(stage: Stage) -> tuple[int, ...]:
 
 
 def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
-    """Return the levels in ascending order if the pass ``unit`` is even, else in descending."""
+    """Return the levels in the order of pass ``unit``: ascending if it is even, else descending."""
     levels = tuple(sorted(settings.levels))
     return levels if unit % 2 == 0 else levels[::-1]
 
