@@ -1,7 +1,7 @@
 """Measure the step costs of batches, and store forecasts that are made from them.
 
-The tables of ``step_costs.py`` hold the costs of one sequence. Here, each batch
-size, including 1, is measured at exactly the numbers of rows that its forecast needs.
+The tables of ``step_costs.py`` hold the costs of one sequence. Here, each batch size,
+including 1, is measured at exactly the numbers of rows that its forecast needs.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds
 
 
 def timing_seconds() -> float:
-    """Return the seconds for timing a run: the environment variable, or else the default."""
+    """Return the seconds for timing a run, from ``SPECVIZ_TIMING_SECONDS`` or else the default."""
     setting = os.environ.get(BUDGET, "")
     try:
         return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS

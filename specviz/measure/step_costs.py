@@ -274,7 +274,7 @@ def _sampling(config: RunConfig) -> str:
 
 
 def _usual_settings(config: RunConfig) -> RunConfig:
-    """Return the settings without forks and, unless the rule changes the costs, with lossless.
+    """Return the settings without forks; the rule becomes "lossless" unless it changes the costs.
 
     The rule "match" changes the costs if a round drafts more than one chain.
     """
