@@ -92,7 +92,7 @@ class GgufHeader(Value):
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def of_model(self, key: str) -> Setting | None:
-        """Return the value of the architecture's key, such as ``context_length``, or None."""
+        """Return the value of ``ARCHITECTURE.KEY``, such as ``llama.context_length``, or None."""
         return self.values.get(f"{self.architecture}.{key}")
 
     def count(self, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Copy a GGUF file with its matrices quantised to another type."""
+"""Copy a GGUF file, and quantise the matrices of the copy to another type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPE = "general.file_type"
 
 
 def write_requantised(source: Path, kind: str, path: Path) -> None:
-    """Write a copy whose matrices have the type ``kind``, such as "Q8_0".
+    """Copy a GGUF file, and quantise the matrices of the copy to ``kind``, such as "Q8_0".
 
     A matrix is copied unchanged if its width is not a multiple of the type's block size. As in
     llama.cpp, the old weights are dequantised and then quantised to the new type.

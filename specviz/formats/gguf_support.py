@@ -37,7 +37,7 @@ _TYPES = frozenset(
 
 
 def stays_quantised(family: str, quantization: str) -> bool:
-    """Return whether the weights of a file can stay quantised on a CPU."""
+    """Return whether weights of this family and quantization can stay quantised on a CPU."""
     return family in _PACKED_FAMILIES and quantization in _PACKED_TYPES
 
 

@@ -51,7 +51,7 @@ _EAGLE3_NAMES = {
 
 
 class Sizes(Value):
-    """The settings of a model that its weights' shapes do not determine."""
+    """Settings of a model that cannot be derived from the shapes of its weights."""
 
     architecture: str  # llama, qwen2, qwen3 or eagle3
     layers: int
@@ -64,7 +64,7 @@ class Sizes(Value):
 
 
 class Eagle3Sizes(Value):
-    """The settings of an EAGLE-3 head that ``Sizes`` does not include."""
+    """Settings of an EAGLE-3 head, in addition to those in ``Sizes``."""
 
     vocabulary: int  # of the target
     places: tuple[int, int, int]  # the target's layers whose inputs the head reads
@@ -211,7 +211,7 @@ def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:
 
 
 def _interleave_rotary(values: np.ndarray, heads: int) -> np.ndarray:
-    """Return the rows in the order of llama.cpp.
+    """Reorder rows from the order in transformers to the order in llama.cpp.
 
     RoPE rotates pairs of rows. A pair is two neighbours in llama.cpp, and two rows half a head
     apart in transformers.

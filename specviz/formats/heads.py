@@ -39,7 +39,7 @@ _OTHER_KINDS = {
 
 
 class HeadFacts(Value):
-    """What a head's files state about the head, read without the weights."""
+    """Facts about a head, read from its files without loading the weights."""
 
     path: Path
     kind: HeadFileKind
@@ -202,7 +202,7 @@ def _layout(kind: HeadFileKind, config: dict[str, Any]) -> str:
 def _feature_layers(
     kind: HeadFileKind, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], LayerConvention]:
-    """Return the layers whose states the head reads, and whether it reads inputs or outputs."""
+    """Return the layers that the head reads, and whether it reads their inputs or outputs."""
     if kind == "dflash":
         if stated := _integers(config.get(_DFLASH_IDS)):
             return stated, "input"

@@ -20,9 +20,9 @@ _HEADS = ("eagle", "medusa", "mlpspeculator", "dflash")
 TEXT_WEIGHTS = {
     "gemma3": {"language_model.": "", "model.language_model.": "model.", "lm_head.": "lm_head."}
 }
-"""Prefixes of weight names, for families that also read images. Only their text model is used.
+"""For families that also read images: which weights belong to the text model, by name prefix.
 
-Each prefix in the family's files is mapped to the prefix in the text model.
+Maps each prefix in the family's files to the prefix in the text model. Other weights are not used.
 """
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
@@ -61,7 +61,7 @@ class ModelFolder(Value):
 
     @property
     def head(self) -> str:
-        """Return text such as "EAGLE head" or "2 MTP layers"; empty for other models."""
+        """Return text such as "EAGLE head" or "2 MTP layers"; empty if there are neither."""
         kinds = " ".join([str(self.config.get("model_type")), *self._architectures]).lower()
         if found := next((each for each in _HEADS if each in kinds), None):
             return f"{found.upper() if found == 'eagle' else found} head"
@@ -85,8 +85,8 @@ def read_folder(path: Path) -> ModelFolder:
     """Read a folder's configuration and the headers of its weights.
 
     Raises:
-        ModelFileError: The folder contains no complete language model; the error's ``culprit`` is
-            the reason.
+        ModelFileError: The folder contains no complete language model. The error's ``culprit``
+            states the reason.
     """
     config = read_object(path / CONFIG)
     if reason := _refusal(config):

@@ -45,7 +45,7 @@ def ollama_models(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def model_file(folder: Path, manifest: Path) -> Path:
-    """Return the GGUF file of a manifest.
+    """Return the GGUF file that a manifest names.
 
     Raises:
         ModelFileError: The manifest is damaged, names no GGUF file, or the file is missing.

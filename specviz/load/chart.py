@@ -49,7 +49,7 @@ def chart(lines: Sequence[Line], *, mark: float | None, across: str) -> str:
     parts = [*_frame(axes, levels, mark, across)]
     for place, line in enumerate(lines):
         parts += _line(axes, line, place)
-    label = escape(f"Chart over {across}")
+    label = escape(f"Chart with the x axis: {across}")
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}" '
         f'font-size="12" fill="currentColor">{"".join(parts)}</svg>'
@@ -103,7 +103,7 @@ def _line(axes: _Axes, line: Line, place: int) -> Iterator[str]:
 
 
 def _step(top: float) -> float:
-    """Return a round distance between the ticks of the y axis, which ends at ``top``."""
+    """Return the distance between two ticks, a round number, for a y axis from 0 to ``top``."""
     rough = top / _TICKS
     size = 10 ** math.floor(math.log10(rough))
     return next(size * each for each in (1, 2, 5, 10) if size * each >= rough)

@@ -37,7 +37,7 @@ def sweep_csv(sweep: LoadSweep) -> str:
 
 
 def sweep_html(sweep: LoadSweep) -> str:
-    """Return a page with the sentences, two charts and the table of levels."""
+    """Return a page with the findings as sentences, two charts, and tables of the levels."""
     figures = load_figures(sweep)
     words = load_words(sweep, figures)
     title = f"Under load: {sweep.lanes[0].info.model}"

@@ -1,7 +1,7 @@
 """Results of other load generators: AIPerf's profile_export_aiperf.json, and GuideLLM's JSON.
 
-Both formats contain only aggregates. They have no acceptance, and neither intervals nor requests
-can be computed from them. Numbers that are missing or impossible are None.
+Both formats contain only aggregates. So single requests are not known, and intervals cannot be
+computed. Neither format contains the acceptance. Numbers that are missing or impossible are None.
 """
 
 from __future__ import annotations

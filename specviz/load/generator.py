@@ -35,7 +35,7 @@ Ask = Callable[[str, int], Answer]  # the prompt and the number of the request
 
 
 class _User:
-    """A user or, in an open loop, a slot for one request in flight."""
+    """In a closed loop, a user; in an open loop, a slot for one request in flight."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -79,7 +79,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def seconds(self) -> float:
-        """Return the planned seconds: the window and both ramps, but not the last answers."""
+        """Return the planned seconds: window and ramps, without the wait for the last answers."""
         return 2 * self._settings.ramp + self._settings.seconds
 
     @property
@@ -196,7 +196,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Return for how long waiting requests may still be sent after the schedule has ended."""
+        """Return how many seconds after the schedule's end waiting requests may still be sent."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:

@@ -48,7 +48,8 @@ class _AllSentError(Exception):
 class LoadJob(Job):
     """A job that extends ``sweep`` block by block.
 
-    ``now`` is the block in progress, None between blocks. ``sweep`` is stored after every unit.
+    ``now`` is the block in progress, None between blocks. ``sweep`` is stored after every unit
+    (A B B A at one level).
     """
 
     def __init__(

@@ -70,7 +70,7 @@ class LoadOrder(Value):
 
 
 class Stage(Value):
-    """The lanes between two restarts; the restart command gets ``gamma``."""
+    """The lanes that run between two restarts. The first of these restarts sets ``gamma``."""
 
     lanes: tuple[int, ...]
     gamma: int | None = None
@@ -103,12 +103,16 @@ def check_settings(settings: LoadSettings) -> None:
                 f"{name} is {value:g} seconds.", remedy=f"Give seconds from {low:g} to {high:g}."
             )
     for name, value, most in (
-        ("The most requests in flight", settings.most_in_flight, MOST_USERS),
-        ("The most requests", settings.most_requests, MOST_REQUESTS),
-        ("The most tokens", settings.most_requests * settings.max_new_tokens, MOST_TOKENS),
+        ("The maximum number of requests in flight", settings.most_in_flight, MOST_USERS),
+        ("The maximum number of requests", settings.most_requests, MOST_REQUESTS),
+        (
+            "The maximum number of tokens",
+            settings.most_requests * settings.max_new_tokens,
+            MOST_TOKENS,
+        ),
     ):
         if not 1 <= value <= most:
-            raise ConfigError(f"{name} are {value:,}.", remedy=f"Give a number from 1 to {most:,}.")
+            raise ConfigError(f"{name} is {value:,}.", remedy=f"Give a number from 1 to {most:,}.")
 
 
 def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
@@ -132,7 +136,7 @@ def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
 def stages_of(
     order: LoadOrder, lanes: Sequence[LoadLane], repetition: int = 0
 ) -> tuple[Stage, ...]:
-    """Return the stages of one repetition; odd repetitions have them in reverse order."""
+    """Return the stages of one repetition; in odd repetitions, their order is reversed."""
     if not order.gammas:
         return (Stage(lanes=tuple(range(len(lanes)))),)
     always = tuple(
@@ -152,13 +156,13 @@ def unit_of(stage: Stage) -> tuple[int, ...]:
 
 
 def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
-    """Return the levels in the order of pass ``unit``: descending if ``unit`` is odd."""
+    """Return the levels in the order of pass ``unit``: ascending if it is even, else descending."""
     levels = tuple(sorted(settings.levels))
     return levels if unit % 2 == 0 else levels[::-1]
 
 
 def seconds_of_unit(settings: LoadSettings, stage: Stage) -> float:
-    """Return the expected seconds of one unit at every level."""
+    """Return the expected seconds of one pass, which makes one unit at every level."""
     block = 2 * settings.ramp + settings.seconds + DRAIN
     return block * len(unit_of(stage)) * len(settings.levels)
 

@@ -1,6 +1,6 @@
-"""From the spread of a pilot and the budget, plan how many A B B A units a sweep has.
+"""Plan how many A B B A units a sweep has, from the budget and from the spread in a pilot.
 
-The budget is the time limit of the whole sweep.
+The budget is the time limit of the whole sweep. The pilot is its first units.
 
 The number of units is decided once, after the pilot. If a sweep ended as soon as an interval is
 narrow, the interval would contain the true value too rarely.
@@ -49,8 +49,8 @@ def units_planned(
     """Return the number of units of each stage, at least as many as in the pilot.
 
     Args:
-        logs: For each level and lane, the log-ratios of the pilot's units.
-        seconds_each: The seconds of one unit at all levels.
+        logs: For each level and lane, the logarithm of the speedup in each unit of the pilot.
+        seconds_each: The seconds of one pass, which makes one unit at every level.
         restart: The seconds of one restart.
     """
     pilot = pilot_units(order)

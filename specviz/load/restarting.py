@@ -61,7 +61,11 @@ class EngineStarter(StoppableWork):
         return info
 
     def wait_for(self, lane: LoadLane) -> ServerInfo:
-        """Wait until the lane's engine answers; return it, or raise ServerError if time is up."""
+        """Wait until the lane's engine answers; return the engine's description.
+
+        Raises:
+            ServerError: The engine did not answer in time.
+        """
         until = time.monotonic() + self._within
         while True:
             self._check_stop()

@@ -38,7 +38,7 @@ def drafts_for(
     memory_free: int | None,
     alphas: Mapping[tuple[str, str], float],
 ) -> tuple[Fit, ...]:
-    """Return the smaller models that can draft for a target, the best first.
+    """Return the heads and smaller models that can draft for a target, the best first.
 
     Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes the others.
 

@@ -126,7 +126,7 @@ def path_at(place: str) -> Path | None:
 
 
 def hub_snapshot(hub_id: str) -> Path | None:
-    """Return a model's folder in the Hub cache, which may lack the weights; None if not cached."""
+    """Return a model's folder in the Hub cache; None if not cached. It may lack the weights."""
     name = f"models--{hub_id.replace('/', '--')}"
     folders = [each.folder / name for each in known_origins() if each.layout == "hub"]
     return next((found for each in folders if (found := _snapshot(each)) is not None), None)

@@ -16,7 +16,7 @@ _SHARE = 4  # an answer fills at most a quarter of the context
 
 
 def with_answers(pair: Pair, asked: Conversation, config: RunConfig) -> Conversation:
-    """Return the conversation with every empty answer written by the target alone.
+    """Let the target alone write every empty answer; return the complete conversation.
 
     The target samples with the settings of the run. An answer ends at EOS or at a length limit.
     """

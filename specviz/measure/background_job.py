@@ -164,7 +164,7 @@ class MakerJob(Job):
 
 
 class RunsJob(MakerJob):
-    """A job that makes runs and then passes all traces to ``conclude``, which may raise."""
+    """A job that makes runs and then passes all traces to ``conclude``, which may fail."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Measure the step costs of batches, and store forecasts that are made from them.
 
-The tables of ``step_costs.py`` hold the costs of one sequence. Here, every batch is measured, a
-batch of one included, at exactly the numbers of rows that its forecast needs.
+The tables of ``step_costs.py`` hold the costs of one sequence. Here, each batch size,
+including 1, is measured at exactly the numbers of rows that its forecast needs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MARGIN = 32
 
 
 def contexts_of(pair: Pair) -> tuple[int, ...]:
-    """Return the contexts ``SHORTEST`` times 1, 4, 16, … and the longest context."""
+    """Return the contexts to measure: ``SHORTEST`` times powers of 4, then the longest context."""
     longest = min(pair.max_context or _LONGEST, _LONGEST) - _MARGIN
     found = [SHORTEST]
     while found[-1] * 4 < longest:
@@ -47,9 +47,10 @@ def contexts_of(pair: Pair) -> tuple[int, ...]:
 
 
 def clock_of(pair: Pair) -> tuple[str, Clock]:
-    """Return the clock of a measurement.
+    """Return the name of the clock to use, and the clock.
 
-    A process with one thread is timed by its processor time, to which other processes add nothing.
+    With one thread on a CPU, the clock is the processor time, to which other processes add nothing.
+    Otherwise, it is the wall-clock time.
     """
     alone = pair.environment.threads == 1 and pair.device.type == "cpu"
     return ("processor", time.process_time) if alone else ("wall", time.perf_counter)
@@ -65,7 +66,7 @@ def measure_batch_costs(
     clock: Clock = time.perf_counter,
     say: Callable[[str], None] = lambda _: None,
 ) -> BatchCosts:
-    """Measure the phases of every batch at every context that fits into memory."""
+    """Measure the step costs of each batch, at each context at which the batch fits into memory."""
     from specviz.engine.decoding.batch_timer import BatchTimer
 
     settings = replace(config, gamma=max(gammas), record=False)
@@ -95,9 +96,9 @@ def measure_batch_costs(
 def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[float, ...]:
     """Return the seconds of a plain step, the draft steps and the verifications.
 
-    Draft phases and verifications alternate, as in a run, so that the processor's caches are in the
-    same state. Plain steps come first, then several turns of a draft phase and a verification. The
-    first turn is not counted.
+    Draft phases and verifications alternate as in a run, so that the processor's caches are in the
+    same state as in a run. Plain steps come first, then several turns of a draft phase and a
+    verification. The first turn is not counted.
     """
     plain, drafts = list[float](), [list[float]() for _ in _PHASES]
     verifications: list[list[float]] = [[] for _ in gammas]
@@ -116,7 +117,7 @@ def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[flo
 
 
 def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
-    """Return the times of each phase over some turns; the first turn is not counted."""
+    """Return, for each phase of a turn, its times in several turns; the first is not counted."""
     times = [turn() for _ in range(_FEW if sum(turn()) > _LONG else _SAMPLES)]
     return [list(each) for each in zip(*times, strict=True)]
 

@@ -188,10 +188,10 @@ def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) ->
 def _error_of_text(
     texts: Sequence[Sequence[float]], walks: Sequence[Walk], tau: float, config: RunConfig
 ) -> float | None:
-    """Return half the width of the 95 % prediction interval of log τ on another text.
+    """Return the half-width of the 95 % prediction interval of log τ for another text.
 
-    The spread between texts and the draws along the new text both contribute. None if there is only
-    one text.
+    The interval covers the spread between texts and the random draws along the new text. Return
+    None if there is only one text.
     """
     count = len(walks)
     if count < 2:

@@ -189,7 +189,7 @@ class MeasuredRun(Iterator[Round]):
     def _costs_to_decide_by(
         self, prompt_length: int, on_progress: ProgressCallback | None
     ) -> DraftingCosts | None:
-        """Return the step costs at mid-text if the run uses them to end drafting, else None."""
+        """Return the step costs at mid-text; None if the run does not use them to end drafting."""
         config = self._config
         if config.until.stopping.name != "cost":
             return None

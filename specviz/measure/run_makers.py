@@ -83,8 +83,9 @@ class SharedStudy(Study, Protocol):
     """A study with independent parts, which several devices can share."""
 
     def shares(self) -> tuple[Study, ...]:
-        """Return the parts as studies, whose concatenated values are the values of this study.
+        """Return the parts as studies.
 
+        The values of all parts, one part after the other, are the values of this study.
         The first part runs alone, because it may measure times.
         """
         ...

@@ -1,8 +1,8 @@
-"""Time a finished run in slices: target alone (A) and run (B) along the same tokens, A B B A.
+"""Time a finished run in slices: target alone (A) and run (B), in the order A B B A.
 
-A slice is a part of the text whose four passes take about 0.3 seconds together; a shorter text is
-repeated. Slices go through the text in order and start over at its end. A round cut short by the
-end of the text is not timed.
+A slice is a part of the text. All four passes go over the same slice and take about 0.3 seconds
+together; a shorter text is repeated. Slices go through the text in order and start over at its end.
+A round cut short by the end of the text is not timed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds
 
 
 def timing_seconds() -> float:
-    """Return the seconds for timing a run, from the environment variable ``BUDGET``, or else 20."""
+    """Return the seconds for timing a run, from ``SPECVIZ_TIMING_SECONDS`` or else the default."""
     setting = os.environ.get(BUDGET, "")
     try:
         return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS
@@ -74,7 +74,7 @@ def timed_slices(
 
     Args:
         budget: Seconds for the whole timing.
-        costs: The step costs by which the run ended drafting; None if it used no step costs.
+        costs: The step costs by which the run decided to end drafting; None if it used none.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 

@@ -94,7 +94,7 @@ def _fitted(
 
 
 def _latest(runs: Sequence[RunCosts]) -> tuple[RunCosts, ...]:
-    """Return the latest runs, at most a few per process, to keep runs of several processes."""
+    """Return the latest runs, a few of each process, so that several processes are included."""
     kept, counts = list[RunCosts](), Counter[str]()
     for run in reversed(runs):
         counts[run.process] += 1
@@ -274,6 +274,9 @@ def _sampling(config: RunConfig) -> str:
 
 
 def _usual_settings(config: RunConfig) -> RunConfig:
-    """Return the settings without forks. The rule is kept only if it changes the cost of trees."""
+    """Return the settings without forks; the rule becomes "lossless" unless it changes the costs.
+
+    The rule "match" changes the costs if a round drafts more than one chain.
+    """
     rule = "match" if config.rule == "match" and not config.is_chain else "lossless"
     return dataclasses.replace(config, rule=rule, epsilon=0.0, residual="leftover", forks=())

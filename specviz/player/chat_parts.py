@@ -19,7 +19,7 @@ _Span = tuple[str, int, int]  # a role, and where its message begins and ends
 
 
 def prompt_parts(trace: Trace) -> list[Part]:
-    """Return texts and roles in the order of the prompt.
+    """Return the texts of the prompt's tokens, with the role before each message.
 
     Without a chat, or if the template changes a message, return only the texts of all tokens.
     """
@@ -34,7 +34,7 @@ def prompt_parts(trace: Trace) -> list[Part]:
 
 
 def _spans(whole: str, asked: Conversation) -> list[_Span] | None:
-    """Return where the messages are in the rendered template; None if a message is not found."""
+    """Return each message's role, start and end in ``whole``; None if a message is not found."""
     spans: list[_Span] = []
     end = 0
     for message in asked.messages:

@@ -62,7 +62,7 @@ class RunStatus(Value):
 
 
 class RunLink(Value):
-    """What the player needs for links to a moment of the run, such as a round."""
+    """What the player needs to make links to a moment of the run, such as a round."""
 
     kept: bool  # the run is in the library under its id
     settings: str | None  # query string that sets the controls to the run's settings
@@ -255,7 +255,7 @@ def _left_out(config: RunConfig) -> JsonObject | None:
         why.append(f"acceptance over rounds and by position, because {config.without_alpha}")
     if not _has_curves(config):
         charts.append("throughput")
-        why.append("throughput over γ, whose formulas assume one chain of γ candidates")
+        why.append("throughput by γ, because its formulas assume one chain of γ candidates")
     return {"charts": charts, "why": f"Left out: {'; '.join(why)}."} if charts else None
 
 

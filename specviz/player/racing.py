@@ -147,7 +147,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
 
 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return an entry per distinct target of the lanes: the times of this target alone.
+    """Return the times of the target alone, one entry for each distinct target of the lanes.
 
     The times of a target are those along the text of the first lane with this target.
     """

@@ -161,7 +161,7 @@ def step_seconds(steps: StepTimes) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """Return the seconds of a target step after half of ``max_new_tokens``, from the step costs."""
+    """Return, from the step costs, a target step's seconds in the middle of a full-length text."""
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2

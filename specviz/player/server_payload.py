@@ -56,11 +56,11 @@ def server_payload(
 
 
 def _round_items(trace: ServerTrace, first: int, *, growing: bool) -> list[JsonObject]:
-    """Return the chunks from index ``first`` on, with their numbers if the engine reports rounds.
+    """Return the chunks from index ``first`` on, with round numbers if the engine reports rounds.
 
     A chunk that is not a round has the number None. While an answer is in progress, each chunk is
-    sent once, so a number cannot be added later. If the engine can report rounds, numbers are
-    therefore sent from the first chunk on, before the engine reports any rounds.
+    sent only once, so it cannot get a number later. Its chunks therefore have numbers if the engine
+    can report rounds, even if it has not reported any yet.
     """
     items = [round_item(trace, index) for index in range(first, len(trace.rounds))]
     if trace.grounds == "none" and not (growing and trace.info.capabilities.rounds):
@@ -186,16 +186,16 @@ def _left_out(trace: ServerTrace) -> JsonObject:
     """Return which charts are left out, and which values the engine does not report."""
     charts, why = (
         ["throughput", "agreement", "acceptance", "roofline"],
-        "step costs and both models’ probabilities",
+        "step costs or the models’ probabilities",
     )
     if not reported_rounds(trace):
         charts.append("places")
-        why += ", or how many candidates each round accepted"
+        why += ", nor how many candidates each round accepted"
     if trace.grounds == "none":
         charts.append("tokens")
     return {
         "charts": charts,
-        "why": f"Charts that need {why} are left out: {trace.info.title} does not report them.",
+        "why": f"Some charts are left out, because {trace.info.title} does not report {why}.",
     }
 
 

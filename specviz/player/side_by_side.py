@@ -29,8 +29,9 @@ NO_SPEEDUP_BETWEEN = (
 PROMPTS_DIFFER = "The prompts differ. This difference alone changes text, acceptance and speed."
 LEGEND = (
     "A dash: the figure was not measured, or the engine does not report it. Tokens/s of a specviz "
-    "run cover its whole rounds; those of other engines are timed here from the first piece of "
-    "text on. Each speedup, with its interval, compares a run with the run's target alone."
+    "run cover the whole rounds of the run; tokens/s of another engine cover the time from its "
+    "first piece of text on. Each speedup, with its interval, compares a run with the run's target "
+    "alone."
 )
 
 

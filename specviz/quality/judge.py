@@ -102,7 +102,7 @@ class JudgeBias(Value):
 class Judge:
     """A judge at one address.
 
-    ``replies`` has the choice for each question, by its hash, so that no question is asked twice.
+    ``replies`` maps the hash of a question to the choice, so that no question is asked twice.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Judge:
         return choice
 
     def _asked(self, body: Mapping[str, object]) -> object:
-        """Return the answer to a request. If the request fails, send it a second time."""
+        """Send a request and return the answer; if the request fails, send it once more."""
         try:
             return self._connection.post(CHAT, body)
         except ServerError:

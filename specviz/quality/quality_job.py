@@ -100,7 +100,7 @@ class QualityJob(ComparisonJob):
 
     @property
     def scored(self) -> tuple[int, int]:
-        """Return how many texts are scored, or pairs judged, and how many are planned."""
+        """Return the number of scored texts (with a judge: of judged pairs) and the planned one."""
         return self._scored
 
     def stop(self) -> None:

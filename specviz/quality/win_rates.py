@@ -23,7 +23,7 @@ _SIGMAS = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 class WinRate(Value):
-    """A win rate with its interval, which needs two prompts; ``ties`` is the share of ties."""
+    """A win rate; its interval needs at least two prompts. ``ties`` is the share of ties."""
 
     value: float
     low: float | None

@@ -136,7 +136,7 @@ def speedup_text(cell: Cell) -> str:
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
-    """Return whether the values are expected, lower bounds or measured, and their data."""
+    """Return whether the values are expected, lower bounds or measured, and from which data."""
     texts = counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
     costs = "" if own else ", with the step costs of token-by-token verification"

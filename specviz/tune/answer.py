@@ -70,7 +70,7 @@ class Candidate:
     def matching(self) -> Surface:
         """Return the expected speedups if the draft always proposes its likeliest token.
 
-        Several engines draft so by default.
+        Several engines draft this way by default.
         """
         return surface(self._scored, self.costs.get, self.gammas, matches_of)
 

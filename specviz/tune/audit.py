@@ -75,7 +75,7 @@ class AuditReport(Value):
 
     @property
     def passes(self) -> bool:
-        """Return whether there is no alarm and, at temperature 0, no difference but near ties."""
+        """Return whether there is no alarm and every difference at temperature 0 is a near tie."""
         return not self.alarm and (self.greedy is None or self.greedy.passes)
 
 

@@ -101,7 +101,7 @@ class RaceJob(MakerJob):
             self._take(run)
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
-        """Return a stage's plan, with unused prompts or, if too few are left, with new seeds."""
+        """Plan a stage with unused prompts; if too few are left, with used ones and new seeds."""
         number = stage.measurements
         choices = [self.choices[each] for each in self._left]
         if begun + number <= len(self._items):
@@ -131,7 +131,7 @@ class RaceJob(MakerJob):
 
 
 def _with_items(stages: Sequence[Stage], count: int) -> tuple[Stage, ...]:
-    """Return the stages with enough added measurements that each prompt runs equally often."""
+    """Add measurements to each stage, until all prompts of the stage run equally often."""
     whole = (
         math.ceil(each.measurements / count) * min(count, each.measurements) for each in stages
     )

@@ -19,7 +19,7 @@ def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
 
 
 def _lossless_cell(candidate: Candidate, matching: Cell) -> Cell:
-    """Return the cell of specviz's lossless rule at the γ and temperature of ``matching``."""
+    """Return the cell with specviz's lossless rule, at the γ and temperature of ``matching``."""
     return candidate.surface.cell(matching.gamma, matching.temperature) or matching
 
 

@@ -319,7 +319,7 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return a model's name or folder, and the argument for its GGUF file; "" if it has none."""
+    """Return the model's name or folder, and the argument for a GGUF file ("" if not GGUF)."""
     if not is_gguf(model):
         return model, ""
     folder, file = os.path.split(model)
@@ -382,7 +382,7 @@ def _sampling_fields(finding: Finding) -> dict[str, Any]:
 
 
 def _request(finding: Finding, fields: Mapping[str, Any]) -> Snippet:
-    """Return the fields to add to an OpenAI request; for a chat, a whole request with messages."""
+    """Return fields to add to an OpenAI request; for a chat, return a request with messages."""
     if not finding.chat:
         return Snippet(label="in each request", language="json", text=json.dumps(fields))
     text = json.dumps({"messages": finding.messages, **fields}, ensure_ascii=False, indent=2)

@@ -38,7 +38,7 @@ def lmstudio_settings(finding: Finding) -> tuple[EngineSettings, ...]:
         notes.append("`lms import` adds a GGUF file to LM Studio's models.")
     if finding.temperature > 0 and not finding.top_k:
         notes.append(
-            "specviz ran without top-k, so turn off top-k in LM Studio's settings of the model."
+            "specviz ran without top-k, so turn off top-k in LM Studio's settings for the model."
         )
     return (
         EngineSettings(

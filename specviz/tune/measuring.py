@@ -23,7 +23,7 @@ Choice = tuple[Candidate, Cell]
 class MeasuredCell(Value):
     """A cell's speedup, as expected before the runs and as measured.
 
-    The interval covers the variation between prompts or, with one prompt, between its repeats.
+    The interval covers the variation between prompts; with one prompt, between repeated runs of it.
     """
 
     label: str
@@ -44,14 +44,14 @@ class MeasuredCell(Value):
 
 
 def off_by(cell: MeasuredCell) -> str:
-    """Return the signed error in percent; "–" if unknown or if the measurement is too uncertain."""
+    """Return the signed error in percent; "–" if it is unknown or the measurement is uncertain."""
     if is_too_wide(cell.low, cell.high):
         return PERCENT.signed(None)
     return PERCENT.signed(cell.error)
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:
-    """Return the best cell of the best candidate at every temperature."""
+    """Return the best candidate's best cell at each temperature."""
     if answer.best is None:
         return ()
     first, _ = answer.best

@@ -218,7 +218,8 @@ def _setting(
     sentence = (
         f"The engine's acceptance fits the setting {best.words} better than the setting in the "
         f"head's files. The engine's counts are nearer to the counts with {best.words} than to "
-        f"those with the files' setting, by {_range(low, high)} of the distance between the two."
+        f"those with the files' setting. The difference is {_range(low, high)} of the distance "
+        "between the counts with the two settings."
     )
     if alike:
         sentence += f" Other settings that cannot be ruled out: {'; '.join(alike)}."
@@ -241,8 +242,8 @@ def _target(departures: Sequence[float], level: float) -> Iterator[Finding]:
     if low > _ROUNDING:
         yield _finding(
             "target", low, high,
-            f"The engine writes other texts at temperature 0: {_range(low, high)} of them have "
-            "tokens that are clearly not our target's first choice. The engine's target, "
+            f"At temperature 0, {_range(low, high)} of the engine's texts have tokens that are "
+            "clearly not our target's first choice. The engine's target, "
             "quantisation or chat template differs from ours.",
         )  # fmt: skip
 

@@ -107,8 +107,8 @@ class Question(Value):
     def grows(self) -> bool:
         """Return whether further continuations make the answer more precise.
 
-        With several prompts they do not, because the interval then covers the variation between
-        prompts.
+        With several prompts, further continuations have little effect: the interval then covers the
+        variation between prompts.
         """
         own = self.text is None and not any(each.spec.served for each in self.lanes)
         return own and len(self.items) == 1 and self.temperature > 0 and self.text_budget > 0

@@ -37,10 +37,10 @@ def speculation(
 
 
 def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
-    """Return the token ids of prompts: the presets, cut to several lengths.
+    """Return prompts made from the presets, as token ids.
 
-    With a chat template, each preset is used at its full length. All prompts leave room for the new
-    text in the pair's context.
+    Without a chat template, each preset is cut to several lengths. With a chat template, each
+    preset keeps its full length. All prompts leave room for the new text in the pair's context.
     """
     from specviz.engine.model.chat import encode_prompt
 

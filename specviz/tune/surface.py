@@ -72,7 +72,7 @@ class Surface(Value):
         return tuple(sorted({each.temperature for each in self.cells}))
 
     def best_at(self, temperature: float) -> Cell | None:
-        """Return the fastest cell at a temperature, if any speedup is known."""
+        """Return the fastest cell at a temperature; None if no speedup is known there."""
         at = [each for each in self.cells if each.temperature == temperature and each.speedup]
         return max(at, key=lambda each: each.speedup or 0.0, default=None)
 

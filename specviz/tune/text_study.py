@@ -49,8 +49,8 @@ Found = PairFound | ScoredText | CostsFound
 class TextStudy(Value):
     """A study that yields the pair, stored step costs, every scored text, and missing step costs.
 
-    ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
-    another study, to be scored again, in the order of samplings, prompts and continuations.
+    ``config`` sets the length, the seed and the method. ``written``: the token ids of texts
+    to score that another study wrote, ordered by sampling, prompt and continuation.
     ``continuations``: the number of texts for each prompt at the first sampling; one if that
     sampling is greedy. The first of these texts has the configuration's seed plus
     ``first_continuation``; the seed of every next text is 1 higher. ``text``: a text to score after
@@ -106,7 +106,7 @@ class TextStudy(Value):
             yield self._scored(pair, sampling, seeded, item, place)
 
     def places(self) -> Iterator[tuple[SamplingParams, SuiteItem, int]]:
-        """Yield for each text its sampling, its prompt and the number of its continuation."""
+        """Yield each text's sampling, prompt, and number among the continuations of the prompt."""
         first = self.first_continuation
         for sampling in self.samplings:
             several = sampling == self.samplings[0] and sampling.temperature > 0
@@ -148,7 +148,7 @@ class TextStudy(Value):
     def _tokens(
         self, pair: Pair, config: RunConfig, item: SuiteItem, place: int
     ) -> tuple[list[int], Sequence[int]]:
-        """Return the tokens of the prompt and of the text."""
+        """Return the token ids of the prompt, and those of the text."""
         from specviz.engine.model.chat import encode_prompt
 
         if self.text is not None:

@@ -50,7 +50,7 @@ class _CandidateState:
 
 
 class TuneJob(MakerJob):
-    """A job that scores the candidates, then makes short runs for methods without step costs.
+    """A job that scores the candidates, then makes short runs where step costs give no speed.
 
     If the question has one prompt, the target writes further continuations while the interval is
     wide. ``given``: step costs of another machine, used instead of this machine's. ``count``: the
@@ -177,7 +177,7 @@ class TuneJob(MakerJob):
             began = self._clock()
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
-        """Return whether short runs are needed to measure the speed, and are possible."""
+        """Return whether the speed must be measured in short runs, and can be."""
         costs, config = candidate.costs.get(self.question.temperature), candidate.lane.config
         predicted = covers_rounds(costs, config) and not config.draft_method.needs_head
         return self._wants_costs and self.question.text is None and not predicted
@@ -214,10 +214,10 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
-        """Return the texts, as tokens, of a finished candidate that has the target of ``lane``.
+        """Return texts that are already scored with another candidate, as token ids.
 
-        The result is () if there is no such candidate. ``first``: the index of the first text to
-        return.
+        That candidate has the same target as ``lane``, and all its texts are scored. The result is
+        () if there is no such candidate. ``first``: the index of the first text to return.
         """
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place
