@@ -16,14 +16,13 @@ from typing import Any, Generic, Literal, TypeVar
 from specviz.figures.acceptance import expected_alpha, tested_in
 from specviz.figures.arithmetic import known_ratio, known_sum, log_interval, milliseconds
 from specviz.figures.intervals import Interval, Intervals, coins_interval, prompt_interval
-from specviz.figures.process_spread import error_of_load
 from specviz.figures.roofline import Roofline, roofline
 from specviz.figures.step_times import (
     StepTimes,
-    joint_error,
     mean_fed_more,
     shape_times,
     step_times,
+    under_load,
     varied_step_times,
 )
 from specviz.figures.timing import Timing, timing_of
@@ -334,8 +333,7 @@ def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
     costs, timing = trace.step_costs, trace.baseline
     if costs is None or timing is None or timing.conditions is None:
         return steps
-    error = error_of_load(costs.others, timing.conditions.others)
-    return dataclasses.replace(steps, target_error=joint_error(steps.target_error, error))
+    return under_load(steps, costs.others, timing.conditions.others)
 
 
 def _roofline(trace: Trace, whole: Sequence[Round], steps: StepTimes) -> Roofline | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from specviz.figures.arithmetic import known_ratio
+from specviz.figures.process_spread import error_of_load
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import StepCosts
 from specviz.record.trace import Round
@@ -188,6 +189,16 @@ def _target_error(costs: StepCosts, tokens: int) -> float | None:
     """
     errors = costs.target_errors
     return errors[min(tokens, len(errors)) - 1] if errors else None
+
+
+def under_load(steps: StepTimes, before: float | None, now: float | None) -> StepTimes:
+    """Return the step times, with larger errors if the machine's load has changed.
+
+    Args:
+        before: The share of the processors that other processes used when costs were measured.
+        now: The same share at the time for which the step times are used.
+    """
+    return replace(steps, target_error=joint_error(steps.target_error, error_of_load(before, now)))
 
 
 def joint_error(*errors: float | None) -> float | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from specviz import ASSETS
 from specviz.figures.arithmetic import known_ratio, log_interval
-from specviz.figures.step_times import covers_gamma, joint_error, step_times
+from specviz.figures.step_times import covers_gamma, joint_error, step_times, under_load
 from specviz.figures.throughput import GAMMAS, Outlook
 from specviz.figures.timing import AIM
 from specviz.record.prompts import read_presets
@@ -133,17 +133,24 @@ def forecast(
     config: RunConfig,
     prompt: str,
     num_prompt: int,
+    *,
+    load: float | None = None,
 ) -> Forecast | None:
     """Return the predicted speedup of a run.
 
     Return None if there are no step costs, or if the profile is missing or does not predict the
     run.
+
+    Args:
+        load: The share of the processors that other processes use now. The interval is wider if it
+            differs from the share when the step costs were measured.
     """
     walk = _expected_rounds(profile, config, prompt)
     if profile is None or walk is None or costs is None or not covers_gamma(costs, config.gamma):
         return None
     context = num_prompt + config.max_new_tokens / 2
     times = step_times(costs, context, config.gamma, drafts=True, fed_more=walk.bonus_share)
+    times = under_load(times, costs.others, load)
     speedup = known_ratio(walk.tau, times.round_cost)
     if speedup is None:
         return None

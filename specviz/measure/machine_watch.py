@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import psutil
 
 from specviz.record.trace import Conditions
+
+_SHORTEST = 1.0  # seconds; the processors' times are counted in hundredths of a second
 
 
 class MachineWatch:
@@ -32,6 +36,27 @@ class MachineWatch:
     def _own_seconds(self) -> float:
         times = self._process.cpu_times()
         return times.user + times.system
+
+
+class RecentLoad:
+    """The share of the processors that other processes used in the last moments."""
+
+    def __init__(self) -> None:
+        self._begin()
+        self._found: float | None = None
+
+    def _begin(self) -> None:
+        self._watch, self._since = MachineWatch(), time.monotonic()
+
+    def others(self) -> float | None:
+        """Return the share since the last call; None in the first second.
+
+        Less than a second after a call, return the share that this call returned.
+        """
+        if time.monotonic() - self._since >= _SHORTEST:
+            self._found = self._watch.conditions().others
+            self._begin()
+        return self._found
 
 
 def _processor_seconds() -> tuple[float, float]:

@@ -20,6 +20,7 @@ from specviz.figures.step_times import covers_run
 from specviz.figures.stopping_reach import drafting_costs
 from specviz.measure.answered_turns import with_answers
 from specviz.measure.forecast import forecast, stored_profile
+from specviz.measure.machine_watch import RecentLoad
 from specviz.measure.slice_timing import timed_slices, timing_seconds
 from specviz.measure.step_costs import costs_of_this_run, step_costs, stored_costs
 from specviz.record.conversations import Conversation, PromptLike
@@ -39,6 +40,8 @@ from specviz.record.trace import (
 if TYPE_CHECKING:
     from specviz.engine import Pair, SpeculativeRun
     from specviz.engine.model.read_text import ReadText
+
+_load = RecentLoad()  # of the machine, before a run
 
 
 class MeasuredRun(Iterator[Round]):
@@ -212,7 +215,8 @@ class MeasuredRun(Iterator[Round]):
     def _forecast(self) -> Forecast | None:
         profile = stored_profile(self._pair, self._config, self._kind) if self._kind else None
         length = len(self.prompt.token_ids)
-        return forecast(profile, self._costs, self._config, self.prompt.text, length)
+        load = _load.others()
+        return forecast(profile, self._costs, self._config, self.prompt.text, length, load=load)
 
 
 def used_ids(prompt: Prompt, rounds: Sequence[Round]) -> set[int]:

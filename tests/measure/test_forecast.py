@@ -28,7 +28,7 @@ from specviz.measure.forecast import (
 )
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
-from specviz.record.trace import RunConfig, StepCosts
+from specviz.record.trace import Forecast, RunConfig, StepCosts
 from specviz.store import save_value
 from specviz.store.dataclass_json import from_json
 from tests.traces import make_costs, make_prompt, make_trace
@@ -280,3 +280,28 @@ def test_the_width_of_the_interval_names_its_source() -> None:
     alone = forecast(profile(alike[0]), exact, GAMMA_2, "mine", 4)
     assert alone is not None
     assert (alone.low, alone.from_text) == (None, None)  # one text has no spread
+
+
+def test_another_load_than_that_of_the_costs_widens_the_interval() -> None:
+    texts = profile(*((str(place), [0.6 + place / 1000] * 60) for place in range(9)))
+    errors = {"draft_errors": (0.01,) * 3, "target_errors": (0.01,) * 17}
+    quiet = replace(FLAT, **errors, others=0.0)
+    found: list[Forecast] = []
+    for costs, load in (
+        (quiet, None),
+        (quiet, 0.0),
+        (quiet, 0.5),
+        (replace(quiet, others=0.5), 0.5),
+    ):
+        made = forecast(texts, costs, GAMMA_2, "mine", 4, load=load)
+        assert made is not None
+        found.append(made)
+    unknown, same, busier, used_to_it = found
+    assert unknown == same == used_to_it
+    assert busier.speedup == same.speedup
+    assert busier.low is not None
+    assert same.low is not None
+    assert busier.low < 0.95 * same.low
+    assert busier.from_text is not None
+    assert same.from_text is not None
+    assert busier.from_text < same.from_text
