@@ -38,7 +38,7 @@ def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None)
 
 
 def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> dict[str, Any] | None:
-    """Return the report on simulated sizes (bodies) as JSON values; None without bodies."""
+    """Return the simulated sizes of the models as JSON values; None if no size is simulated."""
     if not trace.pair.has_bodies:
         return None
     from specviz.figures.body_words import body_sentences, is_weak_baseline

@@ -2,8 +2,8 @@
 
 Times of different kinds of machine are never pooled. Ratios of two times in one run are pooled,
 because one machine measured both. Ratios of two lanes on the same prompt and repeat are pooled if
-one kind of machine made both runs. If distributed runs do not time the target alone, several
-runs are made at once. Times of such runs are not compared.
+one kind of machine made both runs. Distributed runs that do not time the target alone may share a
+machine, several at once, so their times are not compared.
 """
 
 from __future__ import annotations

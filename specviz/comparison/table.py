@@ -54,7 +54,7 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
 
 
 def legend(comparison: Comparison) -> str:
-    """Return a text that explains the brackets and the star, and that warns about c and v."""
+    """Return the text below the table: intervals, the mark of the best value, imprecise costs."""
     means = (
         lane
         for each in comparison.lanes

@@ -252,7 +252,7 @@ _TIMES = (
         quantity=RATE,
         better="higher",
         formula="tokens of whole rounds / time of plain decoding along these tokens",
-        remark="For each slice of the text, the target alone is timed before and after the run",
+        remark="The text is timed in slices: the target alone, the run again, the target alone",
         numbers=lambda m: quotient(m.num_tokens, m.target_seconds, "s"),
     ),
     Figure(

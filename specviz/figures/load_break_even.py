@@ -104,7 +104,7 @@ def break_even(curves: Curves) -> BreakEven:
 
 
 def band(curves: Curves) -> Band:
-    """Return the speedup and its interval along the levels, for a chart."""
+    """Return the speedup at each number of users, with its interval, as a smooth curve."""
     grid = _grid(curves.levels)
     middle, half = _along(curves, grid)
     levels, speedup = tuple(np.exp(grid).tolist()), tuple(np.exp(middle).tolist())

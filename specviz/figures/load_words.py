@@ -311,7 +311,8 @@ def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
     if hits > 0.05:
         yield (
             f"Up to {WHOLE_PERCENT.shown(hits)} of the prompt tokens came from the prefix cache. "
-            "Turn the prefix cache off, because it saves less work with an EAGLE head than without."
+            "Turn the prefix cache off: with an EAGLE head it saves less work than without, so the "
+            "comparison is not fair."
         )
     unsent = sum(each.block.unsent for each in figures.blocks)
     if unsent:

@@ -1,10 +1,10 @@
 """Step costs from the timed slices of runs.
 
 In a slice, rounds are timed between two passes of the target alone. The cost of a phase is its time
-divided by the time of a plain step in these passes. The cost in a run comes from the mean logarithm
-of its slices' costs, trimmed as for the speedup. Costs for another run are combined from several
-runs (``process_spread``). Costs that no run has covered come from a table that was measured
-directly, scaled to agree with the runs.
+divided by the time of a plain step in these passes. The cost in a run is the trimmed geometric mean
+over its slices. To predict a further run, ``process_spread`` combines the costs in earlier runs.
+Costs that no run has covered come from a table that was measured directly, scaled to agree with the
+runs.
 """
 
 from __future__ import annotations

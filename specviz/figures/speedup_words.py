@@ -287,7 +287,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
     if low <= most and least <= high:
         return ""
     side = "higher" if most < low else "lower"
-    return f"The measured speedup is {side}, {RATIO.bare(low)} to {times(high)}"
+    return f"The measured speedup is {side} ({RATIO.bare(low)} to {times(high)})"
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:

@@ -169,7 +169,7 @@ def _expect_unstopped(trace: Trace) -> None:
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
     if trace.config.greedy and any(each.insight is None for each in drafted):
         raise ConfigError(
-            "The draft's probabilities are missing: a greedy run was not recorded.",
+            "This greedy run was made without recording, so the draft's probabilities are missing.",
             remedy="Run it again with recording on.",
         )
 

@@ -15,7 +15,10 @@ MOST_USERS = 64  # shown one by one
 
 
 class LoadNow(Value):
-    """The block in progress. ``elapsed`` and ``seconds`` include both ramps."""
+    """The block that is being measured now: requests to one server with one number of users.
+
+    ``elapsed`` and the planned ``seconds`` include the ramps before and after the measured window.
+    """
 
     lane: LoadLane
     level: float

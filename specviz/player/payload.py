@@ -229,9 +229,9 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
 def _chosen_round_cost(
     figures: Metrics, curves: ThroughputCurves | None, chosen: RunChoice | None
 ) -> RoundCost | None:
-    """Return the predicted cost of a round with the chosen γ and sizes.
+    """Return the predicted cost of a round with the chosen γ and the chosen simulated sizes.
 
-    None if the run itself has the chosen γ and sizes, or if another chosen setting changes the
+    None if the run has these already, or if the user also chose something else that changes the
     acceptance.
     """
     trace = figures.trace

@@ -77,8 +77,8 @@ class MeasuringPlan(Value):
 def default_prompts(count: int, *, chat: bool) -> tuple[str, ...]:
     """Return ``count`` shipped prompts, evenly spaced in the list of all shipped prompts.
 
-    Without ``chat``, other texts of the same kind are put before each text, so that the prompt
-    fills whole blocks of an engine's prefix cache. A single text is shorter than two blocks.
+    Without ``chat``, each prompt is several texts of the same kind, because one text alone would
+    not fill two blocks of an engine's prefix cache.
     """
     texts = _texts(chat=chat)
     return tuple(texts[index * len(texts) // count] for index in range(count))

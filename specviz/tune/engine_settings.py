@@ -319,7 +319,10 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return the model's name or folder, and the argument for a GGUF file ("" if not GGUF)."""
+    """Return the first and a further argument of ``from_pretrained``, as Python code.
+
+    The further argument names a GGUF file in its folder; it is empty for other models.
+    """
     if not is_gguf(model):
         return model, ""
     folder, file = os.path.split(model)

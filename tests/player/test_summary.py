@@ -192,13 +192,13 @@ def test_imprecise_step_costs_are_not_listed_one_by_one() -> None:
         (
             {},
             (2.5, 2.7),
-            "The measured speedup is higher, 2.50 to 2.70 times: the step costs, measured at "
+            "The measured speedup is higher (2.50 to 2.70 times): the step costs, measured at "
             "another time, do not explain the difference.",
         ),
         (
             {"drift": 0.4},
             (1.1, 2.0),
-            "The measured speedup is lower, 1.10 to 2.00 times: the step costs are imprecise, "
+            "The measured speedup is lower (1.10 to 2.00 times): the step costs are imprecise, "
             "because the machine was busy when they were measured.",
         ),
     ],

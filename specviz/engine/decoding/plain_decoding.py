@@ -127,7 +127,7 @@ class PlainLane:
 
     @torch.inference_mode()
     def stepping(self, token_id: int, index: int) -> Reading[int]:
-        """Feed a token and draw the next, but yield the pass for the caller to make."""
+        """Yield the pass that reads a token, be sent its logits, and return the next token."""
         fed = torch.tensor([token_id], device=self._target.device)
         logits = (yield Feed(step=self._target, token_ids=fed, num_logits=1)).to(self._device)
         return int(self._sampler.next_token(logits, lambda: self._uniform(index)))

@@ -106,10 +106,11 @@ class SampledGrowth(_DynamicGrowth):
     """Divides the candidates among the depths and nodes before they are drawn.
 
     The score of a node's k-th possible child is the node's score plus the k-th largest
-    log-probability of the node's next token. Deeper levels do not exist yet. To estimate their
-    scores, all nodes of deeper levels are assumed to have the mean sorted probabilities of this
-    level's nodes. The possible children of this level and of deeper levels are ranked together. If
-    n candidates are left, the best n are chosen. Of these, the ones at this level are drawn now.
+    log-probability of the node's next token. Deeper levels do not exist yet, so their scores are
+    estimated: the k-th largest probability of each of their nodes is taken to be the mean of the
+    k-th largest probabilities on this level. All possible children, of this and of deeper levels,
+    are ranked together. If n candidates are left, the best n are chosen, and those of them on this
+    level are drawn now.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:

@@ -37,7 +37,10 @@ class PairMemory:
 
 
 class Chain:
-    """The stages of a round, for one configuration; ``forced``: whether forks may set tokens."""
+    """The stages of a round, for one configuration.
+
+    ``forced``: whether the run is a fork, in which the user may have set a draw or a token.
+    """
 
     def __init__(
         self,

@@ -30,9 +30,9 @@ Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
 
 
 def read_alone(reading: Reading[T]) -> T:
-    """Make the passes of one reading one by one, and return the reading's result.
+    """Make the passes that a generator yields, one by one, and return the generator's result.
 
-    If a pass fails, its error is raised inside the reading.
+    If a pass fails, its error is raised at the generator's ``yield``.
     """
     try:
         feed = next(reading)

@@ -1,4 +1,4 @@
-"""Detect recurrent layers, and state the reasons why their steps support no trees or exits."""
+"""Detect recurrent layers, and state why a model with them supports no trees and no early exit."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def refuse(offered: object) -> NoReturn:
 
 
 def require_places(offered: range | Missing, states: HiddenStates) -> None:
-    """Raise PairError unless a step that offers the places ``offered`` can return ``states``."""
+    """Raise PairError if ``states`` names a layer whose states the step does not offer."""
     layers = require(offered).stop - 1
     if outside := [place for place in states.places if place not in require(offered)]:
         raise PairError(

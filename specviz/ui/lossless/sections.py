@@ -156,7 +156,7 @@ def show_zoo(
     st.caption(
         "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "
         "what the bug damages: the output's distribution, the speed, or both."
-        + ("" if drafted else " The bugs need a draft model as the drafter.")
+        + ("" if drafted else " Bugs can be injected only into runs with a draft model.")
     )
     last = _last_of_each(audits)
     columns = st.columns(2, gap="medium")

@@ -240,10 +240,10 @@ def show_one_place() -> None:
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
     as_many = "as many tokens as" if ratio == 1 else f"{ratio:g} times as many tokens as"
     st.markdown(
-        "Compared with one draft, four drafts lower the probability of a rejection. If both models "
-        f"are coins, the probability falls by **{coins:.3f}** from {abs(draft - target):.3f}. If "
-        f"both are uniform and the draft has {as_many} the target, the probability falls by "
-        f"**{uniform:.3f}** from {1 - 1 / ratio:.3f}."
+        "With four drafts instead of one, a rejection is less likely. If both models toss a coin, "
+        f"its probability is {abs(draft - target):.3f} with one draft and **{coins:.3f}** less "
+        f"with four. If both models are uniform and the draft proposes {as_many} the target has, "
+        f"it is {1 - 1 / ratio:.3f} with one draft and **{uniform:.3f}** less with four."
     )
     left, right = st.columns(2, gap="medium")
     with left:

@@ -230,9 +230,8 @@ def _show_key_figures(chosen: Setting) -> None:
         )  # fmt: skip
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
-            help="Operations per token / the target alone's operations per token. The speedup "
-            "costs additional arithmetic. Here a draft step takes c times the operations of a "
-            "target step; the formula is below.",
+            help="Arithmetic operations per token, as a multiple of the target alone. A draft step "
+            "is assumed to take c times the operations of a target step. The formula is below.",
         )  # fmt: skip
 
 

@@ -41,7 +41,8 @@ def show_when_to_stop() -> None:
     )
     show_chart(
         reach_over_drafted(found), note, "measured", key="speed_reach",
-        alt="Share of the oracle's rate, and candidates drafted per emitted token.",
+        alt="Tokens per unit of time relative to the oracle, against candidates drafted per "
+        "emitted token.",
     )  # fmt: skip
     st.caption(_costs_sentence(found))
     show_about(runs, _LANES, _SECTION, "")
