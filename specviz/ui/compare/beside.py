@@ -1,7 +1,7 @@
-"""The tab Side by side of Compare: kept runs of specviz and other engines, as table and race.
+"""The tab Side by side of Compare: kept runs of specviz and other engines.
 
-The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four runs. Nothing
-is measured here.
+The tab shows a table and a race, which replays all runs on one clock. Nothing is measured here.
+The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ FEWEST = 2
 
 
 class RunsBeside:
-    """The runs to show, all with rounds. The table and the race are built on first use."""
+    """The runs that the tab shows, each with at least one round.
+
+    The table and the race are built on first use.
+    """
 
     def __init__(self, rows: Sequence[RunRow], traces: Sequence[AnyTrace]) -> None:
         self.rows, self.traces = tuple(rows), tuple(traces)
@@ -124,7 +127,10 @@ def _frame(found: RunsBeside) -> pd.DataFrame:
 
 
 def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
-    """Return the runs, and the reasons why others are left out; cached until the ids change."""
+    """Return the runs with these ids, and for each run left out a sentence with the reason.
+
+    The result is cached until the ids change.
+    """
     known: tuple[Sequence[str], RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != ids:
         with st.spinner("Opening the runs"):

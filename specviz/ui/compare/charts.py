@@ -1,5 +1,7 @@
 """Charts that compare lanes: acceptance, tokens, times, speedup, kinds of text.
 
+A lane is a pair of models with its settings, measured in one or more runs.
+
 The values are measured, except the expected speedup at each γ, which is computed from a lane's step
 costs and acceptance. A lane has the same colour and symbol in every chart.
 """
@@ -35,7 +37,7 @@ class Reading(Value):
 
 
 class LaneRuns(Value):
-    """All measured runs of a lane, the metrics of each run, and the speedup of the lane."""
+    """All measured runs of a lane (a pair with its settings), their metrics, and its speedup."""
 
     label: str
     traces: tuple[Trace, ...]
@@ -52,7 +54,7 @@ class LaneRuns(Value):
 
 
 class KindReadings(Value):
-    """One kind of text, with one reading (or None) per lane."""
+    """One kind of text, with one value per lane; None if nothing was measured for the lane."""
 
     kind: str
     readings: tuple[Reading | None, ...]
@@ -240,7 +242,7 @@ def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[
 
 
 def _phases(rounds: Sequence[Round]) -> dict[str, float]:
-    """Return milliseconds per token by phase; empty without a whole round."""
+    """Return the milliseconds per token of each phase; empty if the rounds have no tokens."""
     tokens = sum(len(entry.emitted) for entry in rounds)
     if not tokens:
         return {}
@@ -251,7 +253,7 @@ def _phases(rounds: Sequence[Round]) -> dict[str, float]:
 
 
 def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
-    """Return median milliseconds per token of the target alone, for each target used."""
+    """Return the median milliseconds per token of each target alone, by its name in the chart."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
         for trace, figures in zip(lane.traces, lane.figures, strict=True):

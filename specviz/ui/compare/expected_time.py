@@ -26,7 +26,10 @@ def expected_time(plan: Plan) -> str:
 
 
 def _like_before(plan: Plan) -> float | None:
-    """Return the seconds per run in the newest comparison with the plan's pairs and text length."""
+    """Return the seconds per run in the newest comparison with the plan's pairs and text length.
+
+    The result is None if there is no such comparison, or if its time is not known.
+    """
     for job in reversed(the_job_queue().jobs):
         if isinstance(job, ComparisonJob) and _alike(job.plan) == _alike(plan):
             return job.seconds_each
@@ -40,8 +43,8 @@ def _alike(plan: Plan) -> tuple[object, ...]:
 def _at_most(lane: Lane) -> float | None:
     """Return an upper estimate of a run's seconds, from the speed of the pair's newest kept run.
 
-    That run may have simulated another size. This matters little: most of the time goes to the
-    timed slices, and their total time is limited.
+    That run may have simulated another size. This matters little: most of the time goes to timing
+    parts of the text with and without speculation, and the total time for this is limited.
     """
     name = lane.spec.label if lane.spec.target else lane.spec.name or DEFAULT_PAIR
     try:

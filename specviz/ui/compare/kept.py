@@ -41,8 +41,8 @@ def show_kept(*, busy: bool) -> None:
 def _is_comparison(row: ComparisonRow) -> bool:
     """Return whether the row has runs and belongs on this page.
 
-    A plan whose runs have their own seeds is an experiment on the quality of lossy rules. Such
-    experiments belong on another page.
+    If no two runs of a plan share a seed, the plan is an experiment on the quality of lossy rules.
+    Such experiments belong on another page.
     """
     try:
         return row.num_runs > 0 and not plan_from_json(row.plan_json).own_seeds

@@ -1,4 +1,6 @@
-"""The lanes of the Compare page as cards, and the link that contains them.
+"""The lanes of the Compare page, each drawn as a card, and the link that contains them.
+
+A lane is a pair of models with its settings; a card is a box with the controls of one lane.
 
 In the link, a lane is ``lane=gamma=2,temperature=0.7``; settings that are left out have their
 defaults. Opening a link loads no pair: loading needs a click.
@@ -56,7 +58,9 @@ _NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 @dataclass(slots=True)
 class Card:
-    """The card of one lane. The card's number is part of its widgets' keys and is never reused.
+    """The box with the controls of one lane, and the lane that they describe.
+
+    The card's number is part of its widgets' keys and is never reused.
 
     ``first`` is the lane as it was when the page was last opened. It supplies the widgets' initial
     values, which must not change while the page is open: the browser draws the widgets of a popover
@@ -94,7 +98,7 @@ class Cards:
         return tuple(card.lane for card in self.cards)
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
-        """Replace the lanes by those in ``texts``.
+        """Replace the lanes by those that ``texts`` describe, such as "gamma=2,temperature=0.7".
 
         Invalid lanes are left out, and their errors are stored in ``refused``.
         """
@@ -168,7 +172,7 @@ def _default(name: str) -> Any:
 
 
 def session_cards(spec: PairSpec) -> Cards:
-    """Return the session's lanes; ``spec`` is the pair that the page shows."""
+    """Return the cards of the session's lanes; ``spec`` is the pair that the page shows."""
     cards: Cards = st.session_state.setdefault(_KEY, Cards())
     taken = st.session_state.pop(LANES_HANDOVER, None)
     if not cards.cards or taken:

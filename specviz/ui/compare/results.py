@@ -1,7 +1,7 @@
 """Results of a comparison: verdict, table, kinds of text, race, charts, downloads.
 
-The comparison may have one prompt or many. ``name`` is part of the widget keys, so that one page
-can show several results.
+The comparison may have one prompt or many. The race replays one run per lane on one clock. ``name``
+is part of the widget keys, so that one page can show several results.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _show_verdict(found: Findings, name: str) -> None:
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """Show the race and return the index of its prompt.
+    """Show the race, a replay of one run per lane, and return the index of its prompt.
 
     Return None if there is no prompt on which every lane has a run.
     """
@@ -305,8 +305,8 @@ def first_sentence(text: str) -> str:
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
     """Return a caption that says, for each kind of text, what the intervals cover.
 
-    Example: "95 % intervals over prompts." Kinds whose intervals cover the same units are
-    named together.
+    Intervals cover prompts, repeats or timing. Kinds whose intervals cover the same are named
+    together. Example with a single group: "95 % intervals over prompts."
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:

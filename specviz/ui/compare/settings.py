@@ -145,7 +145,7 @@ def choose_suite(*, chat: bool) -> Suite:
 
 
 def _of_chosen_kinds(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """Draw a choice of kinds if there are several; return the prompts of the chosen kinds."""
+    """If there are several kinds, draw a control to choose some; return the prompts of these."""
     kinds = _kinds(items)
     if len(kinds) < 2:
         return tuple(items)
@@ -217,7 +217,7 @@ def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
 def plan_of(
     lanes: Sequence[Lane], items: Sequence[SuiteItem], shared: Shared, repeats: int
 ) -> Plan:
-    """Return the plan of these lanes and prompts.
+    """Return the plan that runs every lane on every prompt ``repeats`` times.
 
     Raises:
         SpecvizError: There are no prompts, one is empty, or the lanes cannot be compared.
