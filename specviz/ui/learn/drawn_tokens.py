@@ -52,7 +52,7 @@ class Position:
 
 @dataclass(slots=True)
 class DrawnTokens:
-    """Tokens drawn from two distributions.
+    """How often each token was drawn by the correct and by the broken rule.
 
     ``probs``: draft and target probabilities `[2, num_tokens]`. ``counts``: how often the correct
     and the broken rule emitted each token, `[2, num_tokens]`.
@@ -85,7 +85,9 @@ def none_drawn(
 
 
 def position_of(trace: Trace) -> Position | None:
-    """Return the tested position with the greatest ``broken_bias``; prefer ``is_varied`` positions.
+    """Return the tested position at which the broken rule deviates most from the target.
+
+    Positions with few visible bars (``is_varied`` is False) are used only if there are no others.
 
     The result is None if the run recorded no probabilities.
     """

@@ -23,7 +23,8 @@ _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 def show_lesson(stage: Stage) -> None:
     """Draw the chosen part of the page: the game, or a step or challenge with the player.
 
-    The caller first starts the run that the Run button or a changed setting requests, if any.
+    If the Run button was pressed or a setting has changed, the caller must already have started the
+    new run.
     """
     words, done = text_of("page"), _progress()
     parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}

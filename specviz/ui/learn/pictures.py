@@ -63,7 +63,7 @@ class Row(Value):
 
 
 class Stream(Value):
-    """A row of the picture in the lesson's step "memory": tokens, and the target passes for them.
+    """Some tokens and the number of target passes that they need; a row in the step "memory".
 
     In each pass, the target reads all of its weights.
     """
@@ -264,7 +264,7 @@ def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _phases(cost: RoundCost) -> list[Part]:
-    """Return the parts of a round's bar, with lengths in target steps."""
+    """Split the cost of a round into drafting, verification and other, in target steps."""
     return [Part("draft", cost.drafting), Part("target", cost.verification),
             Part("other", cost.other)]  # fmt: skip
 
@@ -285,7 +285,10 @@ def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
 
 
 def _measured_later(run: ShownRun, known: ShownRun, caption: str) -> str:
-    """Return the caption, with a note while the run's own step costs are still being measured."""
+    """Return the caption; if it needs one, add a note that the run's step costs come later.
+
+    The note is needed if the picture shows another run (``known``) while ``run`` is being measured.
+    """
     waits = known is not run and run.growing
     return f"{caption} {text_of('page')['costs_later']}" if waits else caption
 

@@ -33,7 +33,7 @@ def _memory(attempt: Attempt) -> CheckResult:
 
 
 def _compared_sizes(known: dict[int, float]) -> CheckResult:
-    """Return the result that compares the smallest and the largest size of the target.
+    """Return a passed check that compares the target's speed at its smallest and largest size.
 
     Args:
         known: Milliseconds per token of the target alone, by the target's number of parameters.
@@ -65,7 +65,7 @@ def _drafting(attempt: Attempt) -> CheckResult:
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
     """Return the newest run for each γ.
 
-    A run counts only if it has a draft model and ``RunConfig.formulas_hold`` is true.
+    A run counts only if it has a draft model and settings to which the speedup formulas apply.
     """
     configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
@@ -130,9 +130,9 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return (α, γ, v) of the newest run that has α and v; None without such a run.
+    """Return (expected α, γ, v) of the newest run in which α and v are known, else None.
 
-    α is the expected α.
+    v is the time of a verification pass, in target steps.
     """
     run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
