@@ -1,4 +1,4 @@
-"""Charts: the evidence of audits, and the acceptance of a head at each position."""
+"""Charts: the evidence of audits that an output is wrong, and a head's acceptance by position."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _HIGHEST = 12.0  # powers of ten; larger values, also infinite ones, are drawn h
 
 
 class Evidence(Value):
-    """A curve: the natural log of the largest e-value so far, by number of runs.
+    """A curve of the evidence that an output does not follow the target's distribution.
 
-    ``log_e[i]`` is the value after ``runs[i]`` runs.
+    ``log_e[i]`` is the natural logarithm of the largest e-value in the first ``runs[i]`` runs.
     """
 
     label: str

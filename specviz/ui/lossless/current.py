@@ -1,4 +1,4 @@
-"""Start and find the background jobs of Lossless: audits, the head doctor, engine comparisons."""
+"""Start and find the background jobs of Lossless: audits, head examinations, engine comparisons."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def start_doctor(spec: PairSpec, config: RunConfig) -> None:
 
 
 def doctor_of(spec: PairSpec) -> DoctorJob | None:
-    """Return the newest job of the head doctor for this pair."""
+    """Return the newest job that examines how specviz runs this pair's head."""
     jobs = (each for each in the_job_queue().jobs if isinstance(each, DoctorJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 
@@ -54,7 +54,7 @@ def start_parity(spec: PairSpec, config: RunConfig, info: ServerInfo, *, granted
 
 
 def parity_of(spec: PairSpec) -> ParityJob | None:
-    """Return the newest job that compares an engine with specviz's own loop for this pair."""
+    """Return the newest job that compares an engine's acceptance with specviz's for this pair."""
     jobs = (each for each in the_job_queue().jobs if isinstance(each, ParityJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 

@@ -57,7 +57,7 @@ def _recorded_audits() -> tuple[AuditCourse, ...]:
 
 
 def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
-    """Show the verdict of the newest audit and, for each bug, the evidence of its newest audit."""
+    """Show the verdict of the newest audit, and the evidence of the newest audit for each bug."""
     newest = audits[-1]
     if newest.report is not None:
         show_report(newest.report, over=not newest.going, key=f"audit_report{key}")
@@ -67,7 +67,10 @@ def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
 
 
 def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
-    """Return the newest audit for each bug, by the bug's name; the key None means no bug."""
+    """Return the newest audit for each injected bug, by the bug's name.
+
+    The key None has the newest audit without an injected bug.
+    """
     return {each.audit.broken: each for each in audits}
 
 
