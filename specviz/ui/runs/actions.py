@@ -52,7 +52,7 @@ def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> No
 
 
 def lane_of(trace: Trace) -> str:
-    """Return the run's pair and settings as a lane of Compare."""
+    """Return the run's pair and settings as text, from which Compare makes a lane."""
     return lane_text(Lane(spec=spec_of(trace.pair), config=trace.config))
 
 
@@ -85,7 +85,9 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
 
 
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
-    """Hand the chosen runs over to the tab Side by side; runs of specviz also become lanes.
+    """Hand the chosen runs over to the tab Side by side of Compare.
+
+    Runs of specviz also become lanes there: pairs with settings that can be measured again.
 
     Store a sentence about the runs that were left out.
     """
@@ -98,7 +100,7 @@ def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
 
 
 def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
-    """Add the runs as lanes; return phrases about the runs that were left out."""
+    """Add the runs to the lanes of Compare; return phrases about the runs that were left out."""
     lanes, alike = list(st.session_state.get(LANES_HANDOVER, ())), 0
     for run_id in run_ids:
         lane = lane_of(library.open(run_id))
@@ -111,7 +113,7 @@ def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
 
 
 def _over_limit(items: Sequence[str], most: int, where: str) -> list[str]:
-    """Return a phrase with the number of items beyond the first ``most``; empty without any."""
+    """Return one phrase that counts the items beyond ``most``, or an empty list if all fit."""
     over = len(items) - most
     return [f"{_runs(over)} (at most {most} fit {where})"] if over > 0 else []
 
@@ -230,7 +232,10 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
 
 
 def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
-    """Draw a download button for a race of these runs. The race names no winner."""
+    """Draw a download button for a race: a page that replays these runs on one clock.
+
+    The race names no winner.
+    """
     st.download_button(
         "Race (HTML)",
         partial(_race, library, rows),

@@ -19,7 +19,7 @@ class _Older(Value):
 
 
 def complete_older_runs(library: Library) -> None:
-    """Read older runs in slices of half a second, so that the table stays usable."""
+    """Complete older runs for half a second at a time, so that the table stays usable."""
     redraw_while_busy(
         _read(library), lambda: _read(library), lambda now: now.left > 0, _show, seconds=_TICK
     )

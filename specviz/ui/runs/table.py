@@ -95,7 +95,7 @@ def ask(facets: Facets) -> Query:
 
 
 def _show_comparison(key: str) -> None:
-    """Draw a line with links to the results of the comparison and back to all runs."""
+    """Say that only one comparison's runs are listed; link to its results and to all runs."""
     with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
         st.caption("Runs of one comparison.", width="content")
         link = {"compare_tab": "Kept", "kept": key}
@@ -144,7 +144,7 @@ def _pick(
 
 
 def page_of(query: Query, total: int) -> Query:
-    """Return the query limited to the open page. A new query opens page 1."""
+    """Return the query limited to the rows of the open table page. A new query opens page 1."""
     if st.session_state.get(_ASKED) != query:
         st.session_state[_ASKED] = query
         st.session_state[_PAGE] = 1
@@ -256,7 +256,7 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """Return what distinguishes a run: fork point, weights, bodies, and its name or settings.
+    """Return what distinguishes a run: fork point, weights, simulated size, name or settings.
 
     The settings are shown only for a run without a name. The most important part comes first,
     because a narrow column cuts off the end.
@@ -280,7 +280,7 @@ def _settings(summary: RunSummary) -> str:
 
 
 def row_label(row: RunRow) -> str:
-    """Return a label of the run: its engine, and its name or else its settings."""
+    """Return a label of the run: its engine, what distinguishes it, and its name or settings."""
     engine, text = row.summary.engine, _what_differs(row)
     if given_name(row):
         return f"{text} · {engine or OUR_OWN}"
