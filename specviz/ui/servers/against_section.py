@@ -1,4 +1,4 @@
-"""Time speculation against the target alone for an answer, and show the result."""
+"""Answer a prompt again with and without speculation, and show the speedup."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def start_timing(run: AnswerRun, baseline: Place | None) -> None:
 
 
 def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
-    """Describe what the timing will send, and to which addresses."""
+    """Describe what measuring the speedup will send, and to which addresses."""
     alone = baseline.address if baseline is not None and baseline.info else trace.info.address
     sent = sent_words(
         characters=len(trace.prompt), answers=MOST_ANSWERS, tokens=trace.settings.max_new_tokens,
@@ -50,14 +50,14 @@ def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
 
 
 def is_timing(answers: Answers) -> bool:
-    """Return whether the timing of the shown answer is running or queued."""
+    """Return whether the speedup on the shown prompt is being measured, or queued for this."""
     run = answers.shown()
     job = _job_of(run) if run is not None else None
     return job is not None and job.going
 
 
 def collect_timing(answers: Answers) -> None:
-    """Add the blocks of a finished timing to the shown answer."""
+    """Once the speedup is measured, add the times of its answers to the shown answer."""
     run = answers.shown()
     job = _job_of(run) if run is not None else None
     if run is not None and job is not None and not job.going and job.blocks:
@@ -65,7 +65,7 @@ def collect_timing(answers: Answers) -> None:
 
 
 def show_timing(answers: Answers) -> None:
-    """Show the progress and result of the shown answer's timing."""
+    """Show the speedup measured for the shown answer, or the progress of measuring it."""
     run = answers.shown()
     if run is None:
         return

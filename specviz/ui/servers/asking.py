@@ -20,7 +20,7 @@ def request_text(choices: Choices) -> str:
 
 
 def begin_answer(answers: Answers, tab: Tab, choices: Choices) -> None:
-    """Send the request and begin the answer.
+    """Send the request that the controls describe, and add its answer to ``answers``.
 
     Raises:
         SpecvizError: The request is invalid.

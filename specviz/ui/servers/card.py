@@ -1,4 +1,4 @@
-"""The card of an engine: name, model, and what the engine reports."""
+"""A box that describes an engine: name, model, and what the engine reports."""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from specviz.ui.widgets.chart_style import SERIES, figure
 
 
 def tau_over_gamma(found: Surface) -> go.Figure:
-    """Draw tokens per round at each γ, with one line per temperature; this needs no step costs."""
+    """Draw the expected tokens per round at each γ, with one line per temperature.
+
+    Unlike a speedup, this needs no step costs.
+    """
     made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=330)
     for place, temperature in enumerate(found.temperatures):
         cells = [each for each in found.cells if each.temperature == temperature]

@@ -1,4 +1,4 @@
-"""The counter board: a Streamlit component from the files under ``assets/counters``."""
+"""The board that draws an engine's counters: a Streamlit component from ``assets/counters``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of the counter board: numbers and texts."""
+"""The numbers and texts on the board that draws an engine's counters."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]
 
 
 def _figures(seen: CounterHistory, *, began: str) -> list[dict[str, str]]:
-    """Return each figure's recent value, with its value since the engine's start as a note."""
+    """Return the recent value of each number on the board; a note has the value since the start."""
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
     drafted, accepted = _count(ever.num_drafted), _count(ever.num_accepted)

@@ -31,7 +31,7 @@ _MOST_BYTES = 50_000_000
 
 @st.cache_resource(show_spinner=False)
 def the_pollers() -> dict[str, CounterPoller]:
-    """Return the pollers by address. All tabs share them."""
+    """Return the pollers, which read engines' counters, by address. All tabs share them."""
     return {}
 
 

@@ -34,7 +34,10 @@ _LINKED = "query-params"
 
 
 class _DraftRequest(Value):
-    """The requested draft. ``granted``: whether texts may be sent to its address."""
+    """The draft to estimate, and step costs for its speedup; None if no costs are given.
+
+    ``granted``: whether texts may be sent to the draft's address.
+    """
 
     draft: str
     granted: bool
@@ -42,7 +45,7 @@ class _DraftRequest(Value):
 
 
 def show_draft(choices: Choices) -> None:
-    """Draw the controls, the job and its results.
+    """Draw the controls for another draft, and the progress and results of its estimate.
 
     Args:
         choices: The values of the page's controls; their server must be identified.

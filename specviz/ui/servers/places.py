@@ -113,7 +113,7 @@ def show_withheld_key(name: KeyName, address: str) -> None:
 
 
 def _mark_typed(key: str) -> None:
-    """Store that the user typed or confirmed the address in the box; a link cannot do this."""
+    """Record that the address in the box with this key was typed or confirmed by the user."""
     st.session_state.setdefault(_TYPED, set()).add(st.session_state[key])
 
 

@@ -1,1 +1,4 @@
-"""The tab "Under load" of Servers: controls of a load sweep, its live view and its results."""
+"""The tab "Under load" of Servers: controls, live view and results of a load sweep.
+
+A load sweep measures a serving engine with more and more users or requests per second.
+"""

@@ -1,5 +1,8 @@
 """Charts of load sweeps: throughput against latency; speedup and tokens per round at each load.
 
+A lane is one way to serve the model: with a certain kind of speculation, or the target alone. A
+level is one load: a number of users or of requests per second.
+
 A second sweep, shown for comparison, has dashed lines and open marks; results of other tools have
 diamonds.
 """
@@ -34,7 +37,7 @@ class End(Value):
 
 
 class LoadPoint(Value):
-    """A lane at one level of load. ``level_text`` is the level with its unit."""
+    """A value at one load (users or requests per second); ``level_text`` has the load's unit."""
 
     level: float
     level_text: str
@@ -43,7 +46,7 @@ class LoadPoint(Value):
 
 
 class LoadSeries(Value):
-    """A lane of a sweep, with its points in order of their levels."""
+    """One line of a chart: an engine with speculation or without, with one point per load."""
 
     name: str
     colour: str
@@ -52,9 +55,9 @@ class LoadSeries(Value):
 
 
 class BreakEvenSpan(Value):
-    """The load at which a lane is as fast as the target alone, with its interval.
+    """The load at which speculation is as fast as the target alone, with its interval.
 
-    If ``low`` or ``high`` is None, the interval ends beyond the measured levels. If
+    If ``low`` or ``high`` is None, the interval ends beyond the measured loads. If
     ``has_interval`` is False, there is no interval.
     """
 
@@ -67,7 +70,7 @@ class BreakEvenSpan(Value):
 
 
 def throughput_chart(lanes: Sequence[LoadSeries]) -> go.Figure:
-    """Draw total throughput against time per output token, with one point per level."""
+    """Draw total throughput against time per output token, with one point per load."""
     made = figure(x_title="time per output token, ms", y_title="output tokens/s", height=400)
     for lane in lanes:
         points = [each for each in lane.points if each.x is not None]

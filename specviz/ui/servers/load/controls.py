@@ -1,4 +1,4 @@
-"""The controls of a load sweep: levels, windows, prompts and further addresses.
+"""The controls of a load sweep: loads, measuring times, prompts and further addresses.
 
 The engine, its baseline and the sampling settings are those of the page's sidebar. The link
 contains all settings except further addresses and the user's prompts.
@@ -80,7 +80,7 @@ def choose_load(choices: Choices) -> LoadChoices:
 
 
 def show_plan(order: LoadOrder) -> None:
-    """Show the lanes and addresses of the sweep, and its maximum number of requests."""
+    """Show what the sweep compares, its addresses, and its maximum number of requests."""
     lanes = lanes_of(order)
     st.caption(as_text(f"{lanes_text(lanes)} {sent_text(order)}"))
     if all(each.kind != "alone" for each in lanes):
@@ -96,7 +96,7 @@ def show_plan(order: LoadOrder) -> None:
 
 
 def lanes_text(lanes: Sequence[LoadLane]) -> str:
-    """Return a sentence that lists the lanes of a sweep."""
+    """Return a sentence that lists what a sweep compares: engines with or without speculation."""
     named = "; ".join(f"{each.label} at {each.info.address}{_how(each)}" for each in lanes)
     return f"{counted(len(lanes), 'lane')}: {named}."
 

@@ -1,4 +1,4 @@
-"""Compute the data of a load sweep's charts from the sweep's figures."""
+"""Compute the points of a load sweep's charts from the sweep's metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ X_TITLES: dict[LoadMode, str] = {"closed": "users at the same time", "open": "re
 
 
 class ShownSweep(Value):
-    """A sweep with its figures and sentences. ``name`` marks a second sweep in the same charts."""
+    """A sweep with its metrics and sentences. ``name`` marks a second sweep in the same charts."""
 
     sweep: LoadSweep
     figures: LoadFigures
@@ -38,7 +38,10 @@ class ShownSweep(Value):
 
 
 def throughput_series(shown: ShownSweep) -> list[LoadSeries]:
-    """Return, for every lane and level, the throughput and the median time per output token."""
+    """Return throughput and median time per output token, with one series per lane of the sweep.
+
+    A lane is one way to serve the model: with a kind of speculation, or the target alone.
+    """
 
     def rate(each: BlockFigures) -> float:
         return each.tokens_per_second
@@ -74,7 +77,7 @@ def acceptance_series(shown: ShownSweep) -> list[LoadSeries]:
 
 
 def foreign_series(found: ForeignLoad) -> LoadSeries:
-    """Return the results of another tool; levels without throughput or latency are left out."""
+    """Return the results of another tool; loads without throughput or latency are left out."""
     return LoadSeries(
         name=f"{found.tool}, {found.source}",
         colour=COLOURS.muted,
@@ -141,7 +144,7 @@ def _end_of(speedup: Ratio) -> End:
 
 
 def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
-    """Return tokens per round at each level, computed from all blocks of the level."""
+    """Return the tokens per round of one lane at each load, pooled over all its measurements."""
     ends = _ends(shown, place, lambda each: each.acceptance.tau)
     found: dict[float, End] = {}
     for level, end in ends.items():
@@ -158,9 +161,11 @@ def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
 def _ends(
     shown: ShownSweep, place: int, value: Callable[[BlockFigures], float | None]
 ) -> dict[float, End]:
-    """Return, for each level, the mean of ``value`` over the A B B A units, with its interval.
+    """Return the mean of ``value`` for the lane with index ``place`` at each load, by load.
 
-    Only blocks of the lane with the index ``place`` count. The intervals are Student's.
+    A block measures one lane at one load. Blocks of the target alone (A) and with speculation (B)
+    take turns in the order A B B A. First, the lane's blocks in each such group are averaged. The
+    result is the mean of these averages, with a Student's t interval.
     """
     units: dict[float, dict[PromptRepeat, list[float]]] = {}
     for each in shown.figures.blocks:

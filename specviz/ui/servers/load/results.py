@@ -47,7 +47,7 @@ def show_results(
     """Show a sweep and, in the same charts, another sweep or the results of another tool.
 
     ``files``: whether to offer downloads. Pass False while the sweep is running: otherwise the
-    files would be made again after each block.
+    files would be made again after each block (the measurement of one lane at one load).
     """
     _show_words(shown, key)
     sweeps = [shown] if beside is None else [shown, beside]

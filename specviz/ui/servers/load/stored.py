@@ -25,7 +25,7 @@ _MOST_MEGABYTES = 200
 
 
 class StoredSweep(Value):
-    """An entry of the list of stored sweeps."""
+    """A stored sweep as the list shows it: its id and title."""
 
     id: str
     title: str
@@ -37,10 +37,12 @@ def shown_sweep(sweep: LoadSweep) -> ShownSweep:
 
 
 def choose_stored(newest: LoadSweep | None) -> tuple[ShownSweep | None, ShownSweep | None]:
-    """Draw the boxes; return the sweep to show, and the sweep to compare it with.
+    """Draw two boxes to choose stored sweeps: one to show, and one to compare it with.
+
+    Return the two chosen sweeps, each None without a choice.
 
     Args:
-        newest: The sweep of the page's job, which is shown unless another one is chosen.
+        newest: The sweep of the page's job, which the boxes do not list.
     """
     listed = {each.id: each for each in _listed()}
     own = newest.id if newest is not None else None

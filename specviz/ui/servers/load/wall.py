@@ -1,4 +1,8 @@
-"""A large live view of the block in progress: a component from ``assets/load_wall``."""
+"""A large live view of the block in progress: a component from ``assets/load_wall``.
+
+In a block, one lane (an engine with or without speculation) is measured at one load: a number of
+users or of requests per second.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def show_wall(job: LoadJob, now: LoadNow | None) -> None:
 
 
 def wall_data(now: LoadNow | None, mode: LoadMode) -> dict[str, Any]:
-    """Return the data of the live view; without a block in progress, the values are dashes."""
+    """Return the data of the live view; between two measurements, the values are dashes."""
     if now is None:
         figures = [_figure(name, label, UNKNOWN) for name, label in _LABELS.items()]
         return {
