@@ -22,7 +22,7 @@ _FIRST_PIECE_SECONDS = 0.35  # longest wait for the first piece of an answer
 
 
 class AnswerRun:
-    """One answer, running or finished. A finished answer is saved in the library."""
+    """One answer of a serving engine, in progress or finished; saved in the library at its end."""
 
     def __init__(self, answer: Answer, *, allow_remote: bool) -> None:
         self.id = uuid.uuid4().hex

@@ -78,9 +78,9 @@ def stop(job: Job) -> None:
 
 
 def _forget_if_over(job: Job) -> None:
-    """Forget the plan of a comparison that has ended.
+    """If the job is a comparison that has ended, delete the plan stored to resume it.
 
-    The plan of a comparison that a server shutdown interrupted is kept, so that it can be resumed.
+    If a server shutdown interrupted the comparison, its plan is kept.
     """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:

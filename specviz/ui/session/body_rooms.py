@@ -1,4 +1,4 @@
-"""The limits on a pair's bodies (simulated sizes): memory, bandwidth and the models' shapes.
+"""The limits on the simulated sizes of a pair's models: memory, bandwidth, and model dimensions.
 
 The limits of a pair are requested once from the worker, for all tabs. To find them, the worker
 opens the pair's small files, which it may have to download first. So the limits are requested only
@@ -15,7 +15,10 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request for the pair's limits; None if the pair is neither embedded nor loaded."""
+    """Return the request for the limits on the pair's simulated sizes; make it at the first call.
+
+    The result is None if the pair is neither embedded nor loaded.
+    """
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair
@@ -26,17 +29,17 @@ def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None
 
 
 def known_room(spec: PairSpec) -> BodyRoom | None:
-    """Return the limits found by an earlier request, or None. Make no new request."""
+    """Return the limits on the pair's simulated sizes that an earlier request found, else None."""
     return found_room(_rooms().get(spec.without_bodies))
 
 
 def forget_room(spec: PairSpec) -> None:
-    """Forget a pair's limits, so that the next ``body_room`` requests them again."""
+    """Forget the limits on a pair's simulated sizes; the next ``body_room`` requests them again."""
     _rooms().pop(spec.without_bodies, None)
 
 
 def found_room(room: Room | None) -> BodyRoom | None:
-    """Return the limits that a request found; None if it is pending or failed."""
+    """Return the limits that the request ``room`` found; None if it is pending or failed."""
     return room.result if room is not None and room.done else None
 
 

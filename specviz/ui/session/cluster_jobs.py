@@ -27,7 +27,7 @@ __all__ = ["ClusterComparison", "ClusterTune", "has_ray"]
 
 
 class PageClusterMaker(ClusterMaker):
-    """A ``ClusterMaker`` that refuses pairs this dashboard must not open; see ``model_places``."""
+    """Makes runs on the cluster; refuses pairs this dashboard must not open (``model_places``)."""
 
     def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         require_open(spec)

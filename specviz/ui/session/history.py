@@ -115,7 +115,7 @@ class History:
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Store the moment of run ``run_id`` that the player shows when it opens the run."""
+        """Store at which moment (such as a round) the player opens the run ``run_id``."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:
@@ -185,7 +185,7 @@ class History:
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
         """Return the run's metrics, with intervals once it has finished.
 
-        The metrics are cached until new rounds or timed slices arrive.
+        The metrics are cached until new rounds or new times of the target alone arrive.
         """
         slices = len(trace.baseline.slices) if trace.baseline else 0
         version = (-1, -1) if final else (len(trace.rounds), slices)

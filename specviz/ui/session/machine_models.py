@@ -50,7 +50,7 @@ def itemsize_of(dtype: str, device: str) -> int | None:
 
 
 def size_in_memory(file_bytes: int, memory: int) -> str:
-    """Return the size of a file and, if it clearly differs, the size of the weights in memory."""
+    """Format a weight file's size; add its weights' size in memory if that clearly differs."""
     file = SIZE.shown(file_bytes)
     differs = abs(memory / file_bytes - 1) > _SAME_SIZE
     return f"{file}, {SIZE.shown(memory)} in memory" if differs else file
@@ -118,7 +118,8 @@ class MachineModels:
         The ranking uses the tokenizer comparisons and the measured α that are available so far.
 
         Args:
-            options: A spec with the dtype and the weight types with which a pair would be loaded.
+            options: The dtype and the weight types with which a pair would be loaded. The models in
+                it are ignored.
         """
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available

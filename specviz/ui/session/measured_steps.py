@@ -12,9 +12,10 @@ from specviz.ui.session.machine_models import ITEMSIZES
 
 
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
-    """Return the seconds of a step, by role and body. Each is from the newest run with that body.
+    """Return the measured seconds of a step, by role (draft or target) and simulated size.
 
-    A run counts only if it has the same models as ``room``, with the same types of weights.
+    Each time is from the tab's newest run at that size. A run counts only if it has the same models
+    as ``room``, with the same types of weights.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
@@ -38,7 +39,7 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
 
 
 def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
-    """Return whether ``shape`` has as many parameters as a run's model without its body."""
+    """Return whether ``shape`` has as many parameters as a run's model at its real size."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
 

@@ -1,4 +1,7 @@
-"""The query parameters that name a moment of a run. The player writes and reads them."""
+"""The query parameters of a moment in the replay of a run, for example a round and a token.
+
+The player writes and reads them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ _LONGEST = 24  # most characters of a value
 
 
 def linked_moment() -> dict[str, str]:
-    """Return the query parameters of the moment in the page's address; empty without a moment."""
+    """Return those query parameters of the page's address that name a moment in a run's replay."""
     return valid_moment({name: st.query_params.get(name, "") for name in MOMENT})
 
 
 def valid_moment(values: Mapping[str, str]) -> dict[str, str]:
-    """Return only the values that belong to a moment and have an acceptable length."""
+    """Return only the parameters of a moment, without values that are empty or too long."""
     return {n: values[n] for n in MOMENT if 0 < len(values.get(n, "")) <= _LONGEST}
 
 

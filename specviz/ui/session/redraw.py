@@ -22,7 +22,7 @@ def redraw_while_busy(
     *,
     seconds: float,
 ) -> None:
-    """Draw a state, and redraw it while it is busy.
+    """Draw ``seen``; while the state is busy, read it again every ``seconds`` and redraw.
 
     Args:
         seen: The state that the page's script has read.

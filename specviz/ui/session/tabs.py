@@ -31,7 +31,7 @@ class _SavedTab:
 
 @dataclass(slots=True)
 class Tabs:
-    """The saved states of tabs, by key. Thread-safe."""
+    """The saved states of tabs, by the key in the tab's address. Thread-safe."""
 
     _saved: dict[str, _SavedTab] = field(default_factory=dict)
     _changed: Condition = field(default_factory=Condition)
