@@ -98,7 +98,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 @dataclass(slots=True)
 class Penalties:
-    """Delays after wrong tokens, by client address; the delay doubles with each wrong token."""
+    """How long each client must wait after a wrong token; each further one doubles the delay."""
 
     now: Callable[[], float] = time.monotonic
     _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, time of last
@@ -110,7 +110,7 @@ class Penalties:
         return max(0.0, last + penalty - self.now()) if failures else 0.0
 
     def add(self, client: str) -> None:
-        """Record a wrong token."""
+        """Record that this client sent a wrong token."""
         now = self.now()
         failures, last = self._clients.pop(client, (0, 0.0))
         if now - last > _FORGOTTEN_AFTER:
@@ -125,7 +125,7 @@ class Penalties:
 
 @dataclass(slots=True, kw_only=True)
 class Access:
-    """The access token of this server, and the state of its gate."""
+    """The access token of this server, and the state of the gate that checks it (``TokenGate``)."""
 
     token: str
     chosen: bool = False  # whether SPECVIZ_TOKEN set the token

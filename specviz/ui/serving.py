@@ -72,7 +72,7 @@ MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(Stale
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
-    """Return a response's start message and the response's whole body."""
+    """Call the app, and return its response as its start message and its whole content."""
     messages: list[Message] = []
 
     async def collect(message: Message) -> None:
@@ -103,14 +103,17 @@ def _page_of(scope: Scope) -> Page | None:
 
 
 def _opens_with_stage(scope: Scope, page: Page) -> bool:
-    """Return whether the page is Watch and opens with the recorded run, not with a linked run."""
+    """Return whether the page is Watch and its link names neither a run nor a tab to restore."""
     query = parse_qs(scope["query_string"].decode("latin-1"))
     return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK}
 
 
 @cache
 def _documents(source: str, page: Page, with_stage: bool) -> tuple[bytes, bytes]:
-    """Return the document with the additions for this page, plain and gzipped."""
+    """Return Streamlit's document with preload links and, if ``with_stage``, Watch's first view.
+
+    The result is the document in two encodings: plain and gzipped.
+    """
     head = "".join(_preloads(source, page))
     body = ""
     if with_stage:
