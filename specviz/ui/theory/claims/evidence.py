@@ -47,7 +47,7 @@ class LossyRuns(Value, eq=False):
 
 
 class Evidence(Value):
-    """What the runs show about a claim: a sentence, figures, and checks of lossy runs."""
+    """What the runs show about a claim: a sentence, labelled numbers, and checks of lossy runs."""
 
     sentence: str
     pair: str
