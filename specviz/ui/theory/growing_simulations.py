@@ -34,7 +34,7 @@ class TextSimulator(Protocol):
 
 
 class GrowingSimulation:
-    """A simulation: its result so far, and the estimated rejections per text after each batch."""
+    """A simulation that runs in batches: its result so far, and an estimate after each batch."""
 
     def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None
@@ -78,7 +78,7 @@ class GrowingSimulation:
 
 
 class SimulationGroup:
-    """Several simulations with the same settings."""
+    """Simulations of several methods with the same settings, which share the time of a redraw."""
 
     def __init__(
         self, settings: Hashable, simulators: Mapping[str, TextSimulator], narrow: float = NARROW

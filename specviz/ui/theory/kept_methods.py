@@ -1,7 +1,8 @@
 """The runs that a section of a theory page analyses.
 
 The user chooses the runs of a stored comparison, or recorded runs shipped with specviz. To make
-more such runs, the section offers lanes for Compare and a command.
+more such runs, the section offers a command, and settings for the page Compare. Compare calls each
+of the settings that it runs side by side a lane.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class RunLink(Value):
 
 
 class MethodRuns(Value, Generic[T], eq=False):
-    """What a section computed from a set of runs (``found``), and how to present the runs.
+    """What a section computed from a set of runs (``found``), and a description of the runs.
 
     ``about`` is a sentence about the runs, and ``links`` open them. ``row`` is the stored
     comparison, or None for the runs shipped with specviz.
@@ -81,7 +82,7 @@ def choose_methods(
 
     Args:
         section: Prefix of the widget keys.
-        fits: Return whether the section can analyse a comparison whose lanes have these settings.
+        fits: Return whether the section can analyse a comparison of these settings.
         find: Compute the results from the runs, or return None if these runs have no results.
         shipped: The results of the recorded runs that are shipped with specviz.
     """
@@ -171,8 +172,8 @@ def show_about(
     """Show a description of the runs, links to the runs, and two ways to make more such runs.
 
     Args:
-        lanes: Settings of the lanes for Compare and for the command, by name.
-        body: Simulated size of the target for these lanes, or "".
+        lanes: Settings to compare, by name, for the page Compare and for the command.
+        body: Simulated size of the target in the new runs, or "" for its real size.
     """
     st.caption(f":green-badge[measured] {as_text(runs.about)}")
     with st.container(horizontal=True, vertical_alignment="center", key=f"{section}_ways"):

@@ -39,7 +39,7 @@ _DEFAULTS = TrainingPlan()
 
 
 class Settings(Value):
-    """The values of the controls. ``kept``: the earlier training in the folder, if there is one."""
+    """The settings of a training. ``kept``: the earlier training in the folder, if any."""
 
     shown: TrainingPlan  # without the prompts of kept runs, which ``plan`` adds
     folder: str
@@ -128,7 +128,7 @@ def _forget_folder() -> None:
 
 
 def _settings_of(kept: KeptTraining, folder: str) -> Settings:
-    """Draw the control for the number of steps, and return the settings.
+    """Return the settings of an earlier training, with the number of steps that the user chooses.
 
     The other settings of an earlier training cannot be changed.
     """
@@ -146,7 +146,7 @@ def _settings_of(kept: KeptTraining, folder: str) -> Settings:
 
 
 def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
-    """Draw the choice of source; return the source, its prompts, and an error or None.
+    """Draw the choice of training texts; return their source, its prompts, and an error or None.
 
     An error means that the file of prompts is missing or invalid.
     """

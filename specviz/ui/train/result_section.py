@@ -1,4 +1,4 @@
-"""The trained draft: its card, buttons that open it, and a comparison with other drafters."""
+"""The trained draft: a box with its results, buttons to use it, and a comparison of drafters."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _show_exports(draft: Path, kind: DraftKind) -> None:
 
 
 def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:
-    """Draw buttons that open the pair on other pages; ``switch_if_asked`` opens the chosen page."""
+    """Draw buttons that use the pair on other pages; ``switch_if_asked`` opens the chosen page."""
     with st.container(horizontal=True, key="train_links"):
         for page, label in _OPENED.items():
             st.button(
@@ -146,7 +146,7 @@ def switch_if_asked() -> None:
 
 
 def lanes_of(made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> tuple[Lane, ...]:
-    """Return the lanes of the comparison: the new draft, an older draft, and the lookups.
+    """Return what to compare (lanes): the new draft, an older draft, and drafting by lookup.
 
     The older draft is the draft of ``spec``. It is left out if ``spec`` has another target.
     """
@@ -184,7 +184,7 @@ def held_out_items(used: tuple[str, ...], *, chat: bool) -> tuple[SuiteItem, ...
 
 
 def plan_of(job: TrainingJob, made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> Plan:
-    """Return the plan that compares the new draft with the other lanes of ``lanes_of``.
+    """Plan the comparison of the new draft with the other drafters of ``lanes_of``.
 
     Raises:
         SpecvizError: There are no prompts that the training did not use.

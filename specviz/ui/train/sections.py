@@ -45,7 +45,8 @@ def show_costs(plan: TrainingPlan, room: Room | None) -> None:
 
     Args:
         plan: The settings.
-        room: The request that finds the target's shape; it opens only small files.
+        room: The request that reads the target's layer sizes from small files; None before the
+            target is loaded.
     """
     if room is None:
         st.caption("To see the cost of a training, load the target: press *Load* under *The pair*.")

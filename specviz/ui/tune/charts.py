@@ -1,7 +1,8 @@
-"""Charts of Tune: speedups by cell, γ and candidate; the waterfall of a run; the ledger of runs.
+"""Charts of Tune: expected speedups, and how observed speedups differ from them.
 
 Expected values are computed exactly from scored texts and measured step costs; measured values are
-drawn over them as points.
+drawn over them as points. In these charts, a candidate is a draft or a method to choose from, and
+a cell is a value of γ and a temperature.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class RunPoint(Value):
 
 
 class LedgerPoint(Value):
-    """A kept run: the speedup expected along the run's tokens, and the observed speedup."""
+    """A saved run: the speedup expected along the run's tokens, and the observed speedup."""
 
     label: str
     expected: float
@@ -62,7 +63,7 @@ class LedgerPoint(Value):
 def surface_map(
     found: Surface, runs: Sequence[RunPoint], *, temperature: float, ink: str
 ) -> go.Figure:
-    """Draw the speedup per cell: temperature on the x axis, γ on the y axis.
+    """Draw a map of expected speedups, with a cell per temperature (x axis) and γ (y axis).
 
     Temperatures are columns, because they are few and the map must fit a phone. Cells can be
     selected. The browser marks selected cells, because a new figure would reset the selection.
@@ -119,7 +120,7 @@ def surface_map(
 
 
 class _Grid:
-    """Coordinates of cells on the map: the indices of γ and temperature, from 0."""
+    """Coordinates on the map: x is the index of the temperature, y is the index of γ."""
 
     def __init__(self, found: Surface) -> None:
         self._columns = {each: index for index, each in enumerate(found.temperatures)}
@@ -148,7 +149,7 @@ class _Grid:
         }
 
     def break_even(self) -> dict[str, list[float | None]]:
-        """Return the line between cells above and below speedup 1, as segments of one trace."""
+        """Return the line that separates speedups above 1 from those below 1, in segments."""
         x, y = list[float | None](), list[float | None]()
         for row in range(len(self._rows)):
             for column in range(len(self._columns)):
@@ -168,10 +169,7 @@ class _Grid:
 
 
 def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoint]) -> go.Figure:
-    """Draw the expected speedup at each γ, with its interval, and the measured runs.
-
-    The chart shows one temperature.
-    """
+    """Draw the expected speedup at each γ and this temperature, its interval, and measured runs."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=330)
     cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
     gammas = [each.gamma for each in cells]
@@ -224,7 +222,7 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
 def candidates_chart(
     labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
 ) -> go.Figure:
-    """Draw each candidate's speedup at each γ, for one temperature."""
+    """Draw the expected speedup at each γ and this temperature: a line per draft or method."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=340)
     for index, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
         cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
@@ -274,7 +272,7 @@ def waterfall_chart(found: Waterfall) -> go.Figure:
 
 
 def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
-    """Draw the mean acceptance probability by kind of token."""
+    """Draw the mean acceptance probability of each kind of token, such as punctuation."""
     made = figure(x_title="", y_title="acceptance probability", height=300)
     made.add_scatter(
         x=[f"{_wrapped(each.kind, 1)}<br>{each.count:,}" for each in kinds],
@@ -299,7 +297,7 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
-    """Draw the observed speedup against the expected one: a point per run, and the line y = x."""
+    """Draw observed (y) against expected speedups (x): a point per run, and the line y = x."""
     made = figure(x_title="expected along the run's tokens", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
     highest = max(values, default=1.0)

@@ -1,4 +1,4 @@
-"""The controls of Tune: texts, sampling settings, and candidate drafts and methods."""
+"""The controls of Tune: texts, sampling settings, and the drafts and methods to compare."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TuneSettings(Value):
     temperatures: tuple[float, ...] = TEMPERATURES  # of the map
 
     def question(self, spec: PairSpec) -> Question:
-        """Return the question about this pair that the controls describe.
+        """Return what Tune is to compute for this pair with the settings of the controls.
 
         Raises:
             SpecvizError: There are no texts, or a setting is invalid.
@@ -216,7 +216,7 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw the choice of other methods; return the valid methods, and why others are refused.
+    """Draw the choice of further methods; return the valid ones, and the others with a reason.
 
     Args:
         copies: Whether drafters that copy from the text are allowed.
@@ -241,7 +241,7 @@ def _choose_methods(
 
 
 def _refusal_of(text: str, first: Lane) -> str | None:
-    """Return why a method cannot be a candidate beside the first lane; None if it can."""
+    """Return why the method ``text`` cannot be compared with ``first``; None if it can."""
     try:
         check_candidate(parse_lane(text, first).config, first.config)
     except SpecvizError as error:
@@ -266,7 +266,7 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw the choice of drafts; return whether lookup is a candidate, and the further drafts."""
+    """Draw the choice of drafts; return whether to try lookup drafting, and the further drafts."""
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
         help="Both search the text for an earlier occurrence of its last tokens, and draft the "
@@ -282,7 +282,7 @@ def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
 
 
 def _choose_config(config: RunConfig, *, has_chat: bool) -> RunConfig:
-    """Draw the further settings, and return ``config`` with their values."""
+    """Draw the controls of length, sampling and chat; return ``config`` with their values."""
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 128, 8, key="tune_length", bind=_LINKED
     )

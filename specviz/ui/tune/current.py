@@ -48,9 +48,9 @@ def ask(question: Question, given: StepCosts | None, *, on_cluster: bool = False
 
 
 def measure(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
-    """Start a job that measures these cells on every prompt.
+    """Start a job that measures each choice (a method, γ and temperature) on every prompt.
 
-    If there is only one prompt, each cell is measured with three seeds.
+    If there is only one prompt, each choice is measured with three seeds.
     """
     repeats = 3 if len(items) == 1 else 1
     _start(CellsJob(choices, items, run_maker(), the_library(), repeats=repeats))
@@ -84,7 +84,7 @@ def shown_race(answer: Answer) -> RaceJob | None:
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
-    """Return the job; None if its candidates or its prompts are not those of this answer."""
+    """Return the job if it measures drafts and methods of this answer on its prompts, else None."""
     if job is None or job.items != answer.question.items:
         return None
     own = {each.lane for each in answer.candidates}
@@ -92,7 +92,7 @@ def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
 
 
 def measured_since(answer: Answer) -> tuple[MeasuredCell, ...]:
-    """Return the cells that finished jobs measured for this answer."""
+    """Return the choices (γ, temperature) that finished jobs measured for this answer."""
     jobs = (shown_race(answer), shown_cells(answer))
     whole = (job for job in jobs if job is not None and _is_whole(job))
     return tuple(cell for job in whole for cell in job.cells)
@@ -135,7 +135,7 @@ def follow(
 
 
 def phase_of(job: Job) -> Phase:
-    """Return the job's phase, or "" if the job has ended. The page reruns if the phase changes."""
+    """Return "working" or "refining", or "" if the job has ended. A change reruns the page."""
     if not job.going:
         return ""
     return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"
@@ -152,7 +152,7 @@ def _show_progress(job: Job) -> None:
 
 
 def is_current(question: Callable[[], Question], given: StepCosts | None, job: TuneJob) -> bool:
-    """Return whether the job answers the controls' question with the step costs ``given``."""
+    """Return whether the job uses the settings of the controls and the step costs ``given``."""
     try:
         return question() == job.question and given == job.given
     except SpecvizError:

@@ -1,4 +1,4 @@
-"""The ranked candidates of Tune, controls to open them on other pages, and a race of three."""
+"""Tune's ranking of drafts and methods, controls to open them elsewhere, and a race of the best."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ RECORDED = ASSETS / "recorded_answer.json"
 
 
 def show_example() -> Answer:
-    """Draw the recorded answer's caption and advice; return the answer for the tabs."""
+    """Draw the recorded answer's caption and advice; return the answer, which the tabs show."""
     answer = _recorded_answer()
     asked = answer.question
     pair = f"Pair: {as_text(asked.lanes[0].spec.title)}."

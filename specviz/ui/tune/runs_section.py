@@ -1,7 +1,7 @@
-"""Draw the analysis of a kept run, and the ledger.
+"""Draw the analysis of a saved run, and the expected and observed speedups of all saved runs.
 
-The analysis has a waterfall, the acceptance along the text, and figures as other engines define
-them. The ledger shows the expected and the observed speedup of all kept runs.
+The analysis has a waterfall chart from the textbook speedup to the observed one, the acceptance
+along the text, and metrics as other engines define them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEDGER = 500
 
 
 def show_run_findings() -> None:
-    """Let the user choose a timed, kept run, and show its analysis."""
+    """Let the user choose a saved run with a measured speedup, and show its analysis."""
     rows = the_library().find(Query(rules=("lossless",), limit=_OFFERED))
     timed = [each for each in rows if each.summary.speedup is not None]
     if not timed:
@@ -85,7 +85,7 @@ def _change_text(step: WaterfallStep) -> str:
 
 
 def _show_run_text(trace: Trace) -> None:
-    """Draw the run's text with its rounds and, if it was scored, acceptance probabilities."""
+    """Draw the run's text with its rounds and, if known, its tokens' acceptance probabilities."""
     st.markdown("#### Acceptance along the text")
     tokens = list(emitted_tokens(trace.rounds))
     ids, texts = [each.token_id for _, each in tokens], [each.text for _, each in tokens]

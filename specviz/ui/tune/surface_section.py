@@ -1,4 +1,7 @@
-"""The advice, and the map of γ and temperature. Cells can be measured, or opened on Watch."""
+"""Tune's advice, and its map of expected speedups by γ and temperature.
+
+A cell of the map can be measured, or opened on Watch.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
 
 
 def show_surface(answer: Answer, *, given: bool) -> None:
-    """Draw the map of every γ and temperature, and the chosen cells.
+    """Draw the map of expected speedups by γ and temperature, and details of the chosen cells.
 
     Args:
         given: Whether the user gave the costs of another machine; then no cell can be measured.
@@ -133,7 +136,7 @@ def _show_charts(answer: Answer, candidate: Candidate, *, given: bool) -> None:
 
 
 def _map_title(candidate: Candidate) -> str:
-    """Describe the numbers of the candidate's map."""
+    """Return a sentence on what the numbers of the map are: expected, at least, or measured."""
     if candidate.runs:
         return "The map shows the speedup in short runs, at the chosen temperature."
     if candidate.form == "at least":
@@ -150,7 +153,7 @@ def _ink() -> str:
 
 
 def _choose_candidate(answer: Answer) -> Candidate | None:
-    """Let the user choose a candidate, by default the best one; return it."""
+    """Let the user choose a draft or method, by default the best one; return it."""
     known = [each for each in answer.candidates if each.surface.cells]
     if len(known) < 2:
         return known[0] if known else None
@@ -164,7 +167,7 @@ def _choose_candidate(answer: Answer) -> Candidate | None:
 
 
 def chosen_cells(candidate: Candidate) -> list[Cell]:
-    """Return the cells selected on the map."""
+    """Return the cells (γ and temperature) that are selected on the map."""
     state = st.session_state.get(_MAP) or {}
     points = (state.get("selection") or {}).get("points") or []
     found = list[Cell]()
@@ -235,7 +238,7 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
 
 
 def session_points(candidate: Candidate) -> list[RunPoint]:
-    """Return the timed runs of this session that used the candidate."""
+    """Return the session's timed runs with this candidate's models and method, as chart points."""
     return [
         RunPoint(
             label="a run of this session", gamma=each.trace.config.gamma,

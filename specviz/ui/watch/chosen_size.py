@@ -1,4 +1,4 @@
-"""The step times at the chosen simulated sizes: measured in the tab's runs, else estimated."""
+"""Step times of models enlarged to the sliders' simulated sizes: measured in runs, or estimated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 
 
 def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
-    """Return the step times at the sliders' sizes.
+    """Return the step times of the pair at the simulated sizes that the sliders show.
 
     The result is None if ``pair`` has these sizes already, or if the sliders are for other models.
     It is also None if a slider is off and ``pair`` has a simulated size: an estimate for the

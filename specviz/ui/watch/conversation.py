@@ -53,7 +53,10 @@ def asked_of(choices: Choices) -> TypedPrompt:
 
 
 def _continue(history: History) -> None:
-    """Request a run that answers the next message, if the last message has been answered."""
+    """Add the answered message to the conversation, and request a run that answers the next one.
+
+    If the last message has no answer yet, put the next message back into its box.
+    """
     text = str(st.session_state.get(_NEXT) or "").strip()
     run, trace = history.current, history.shown().trace
     answered = run is not None and run.finished and trace.config.chat and trace.rounds

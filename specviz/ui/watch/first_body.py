@@ -1,12 +1,12 @@
-"""The target's default body on Watch, offered until a run uses it or the user chooses a body.
+"""The target's default simulated size on Watch, until a run uses it or the user chooses a size.
 
-A body (simulated size) makes a model larger and slower without changing its output. Once the page
-is open, the worker checks the machine's resources and loads the target with the default body. The
-controls name the pair without a body until a run uses the default body. A run that starts before
-the target with the default body is loaded has no body.
+A simulated size (in code: a body) makes a model larger and slower without changing its output. Once
+the page is open, the worker checks the machine's resources and loads the enlarged target. The
+controls name the pair at its real size until a run uses the enlarged target. A run that starts
+before the enlarged target is loaded uses the real size.
 
 ``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only embedded pairs, except those of the
-chat model, have a default body.
+chat model, have a default simulated size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEY = "first body"
 
 @dataclass(slots=True)
 class FirstBody:
-    """The state of the default body in one browser session."""
+    """The state of the target's default simulated size in one browser session."""
 
     offered: PairSpec | None = None  # the enlarged pair
     loading: bool = False  # the offered pair is not ready yet
@@ -42,7 +42,7 @@ class FirstBody:
     _early: set[str] = field(default_factory=set)  # ids of runs started before the body was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Offer the body once the machine's resources are known. Later calls update the offer."""
+        """Offer the enlarged target once the machine's resources are known, or update the offer."""
         offered = self.offered
         if offered and (bodies_are_chosen() or shown_pair() != offered.without_bodies):
             self._withdraw(worker, offered)
@@ -53,16 +53,16 @@ class FirstBody:
 
     @property
     def pending(self) -> bool:
-        """Whether a default body may become ready later; until then, runs have no body."""
+        """Whether an enlarged target may become ready later; until then, runs use the real size."""
         return self.loading or (self.offered is None and not bodies_are_chosen())
 
     @property
     def ready(self) -> PairSpec | None:
-        """The pair with the default body, if the next run will use it."""
+        """The pair with the enlarged target, if the next run will use it."""
         return None if self.loading else self.offered
 
     def use(self) -> None:
-        """Use the body in the run that was just requested, if the body is ready."""
+        """Use the enlarged target in the run that was just requested, if it is loaded."""
         if self.ready is not None:
             set_bodies(self.ready.target_body, NO_BODY)
             use_pair(self.ready)
@@ -73,8 +73,8 @@ class FirstBody:
     ) -> Run:
         """Submit a run, and return it.
 
-        If the body is still being loaded, the run interrupts the loading and has no body. Loading
-        starts again after the run.
+        If the enlarged target is still being loaded, the run interrupts the loading and uses the
+        real size. Loading starts again after the run.
         """
         self.error, offered = None, self.offered
         config, detects_chat = choices.config, choices.detects_chat
@@ -118,7 +118,7 @@ class FirstBody:
         return default_body(room) if room else NO_BODY
 
     def _withdraw(self, worker: Worker, offered: PairSpec) -> None:
-        """Drop the offer, because the user chose another pair or body."""
+        """Drop the offer, because the user chose another pair or simulated size."""
         if self.loading and offered != shown_pair():
             worker.cancel_preparing(offered)
         self.offered, self.loading = None, False

@@ -33,7 +33,7 @@ _BEFORE = "sizes before the opened run"
 
 
 class _Before(Value):
-    """The simulated sizes before a run was opened, and the pair selected while the run is open."""
+    """The sliders' simulated sizes before a run was opened, and the pair selected since."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet
     opened: PairSpec | None

@@ -1,5 +1,6 @@
-"""Events of the player on Watch: a request to fork the run, or to open a replay at a moment.
+"""Events of the player on Watch: a request to fork the run, or to open a replay at some point.
 
+To fork a run is to repeat it with one draw or token changed.
 Each event has a number and is handled once. Events come from a browser and are not trusted.
 """
 
@@ -25,9 +26,10 @@ T = TypeVar("T", "ForkRequest", "MomentRequest")
 
 
 class ForkRequest(Value):
-    """A request to fork a run at one candidate of a round.
+    """A request to repeat a run with a change at one candidate (to fork it).
 
-    Either ``draw`` replaces the candidate's draw, or ``rank`` chooses a top token of the target.
+    Either ``draw`` replaces the draw that decided the candidate's verdict, or ``rank`` replaces the
+    candidate by one of the target's most probable tokens.
     """
 
     run: str
@@ -53,7 +55,7 @@ def handle_player_events(worker: Worker, history: History, session: str, key: st
 
 
 def handle_moment(history: History, key: str, shown: str) -> bool:
-    """Store the moment that the player requested for the shown run.
+    """Store the point of the shown run at which the user wants a replay to open.
 
     Return whether there was a new request.
     """
@@ -65,7 +67,7 @@ def handle_moment(history: History, key: str, shown: str) -> bool:
 
 
 def can_be_forked(shown: ShownRun, run: Run | None) -> bool:
-    """Return whether the run can be forked: it was decoded without failure."""
+    """Return whether the run can be forked, that is, whether it was decoded without failure."""
     return run is None or run.id != shown.id or (run.decoded and run.state != "failed")
 
 
@@ -97,12 +99,18 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
 
 
 def _as_loaded(spec: PairSpec) -> PairSpec:
-    """Return the spec with which Watch loads the pair. The default pair's spec has no name."""
+    """Return the pair's specification as Watch loads it: the default pair's has no name."""
     return replace(spec, name=None) if spec.name == DEFAULT_PAIR else spec
 
 
 def _forked_config(trace: Trace, run_id: str, request: ForkRequest) -> RunConfig:
-    """Return the config of the fork. Raise ConfigError or LookupError for an invalid request."""
+    """Return the run's config with the requested change, and without earlier changes after it.
+
+    Raises:
+        ConfigError: The change is not possible.
+        LookupError: The round, candidate or rank does not exist, or the request does not give
+            exactly one of draw and rank.
+    """
     if (request.draw is None) == (request.rank is None):
         raise LookupError("give either a draw or a token's rank")
     candidate = trace.rounds[request.round].candidates[request.place]

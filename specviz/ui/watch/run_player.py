@@ -80,7 +80,7 @@ def show_run_player(
 
 
 def _busy_with(status: PairStatus, history: History) -> str:
-    """Name the work in progress that may still change the player; empty if there is none."""
+    """Name the work in progress after which the player may change; empty if there is none."""
     run = history.current
     if history.run_without_body is not None:
         return "the pair as it is"
@@ -202,7 +202,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
 
 
 def _has_loaded(status: PairStatus, pair: PairInfo) -> bool:
-    """Return whether ``pair`` is embedded and loaded, with or without bodies."""
+    """Return whether ``pair`` is embedded and loaded, at its real or a simulated size."""
     spec = status.spec
     is_embedded = spec is not None and spec.embedded and (spec.name or DEFAULT_PAIR) == pair.name
     return status.state == "ready" and is_embedded

@@ -1,6 +1,7 @@
-"""Repeat a run at the pair's own size, to show the speedup without bodies (simulated sizes).
+"""Repeat a run of enlarged models with the same models at their real size, to show that speedup.
 
-If the library already has such a run, no new run is made. A new run is saved in the library.
+An enlarged model has a simulated size (in code: a body). If the library already has a run of the
+real size, no new run is made. A new run is saved in the library.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find a saved run with the current run's settings but without bodies, or start such a run.
+    """Find a saved run with the current run's settings and models of real size, or start one.
 
-    Do this only if the current run is finished, has bodies, and has timed the target alone.
+    Do this only if the current run is finished, used a simulated size, and timed the target alone.
     """
     _store_finished_speedup(history)
     run = history.current
@@ -40,7 +41,7 @@ def ensure_run_without_body(
 
 
 def leave_run_without_body(history: History) -> None:
-    """Stop the run without bodies, so that it does not delay a run that the user starts."""
+    """Stop the run at the real size, so that it does not delay a run that the user starts."""
     if history.run_without_body is not None:
         run_id, made = history.run_without_body
         made.stop()
@@ -65,7 +66,7 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 
 
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
-    """Find a saved run without bodies that has the trace's pair and settings; return its speedup.
+    """Return the speedup of a saved run with the trace's settings and models of real size.
 
     The result includes the speedup's interval. It is None if there is no such run.
     """

@@ -33,7 +33,7 @@ _LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK,
 def show_downloads(history: History) -> None:
     """Draw download buttons for the shown run, disabled while a run is in progress.
 
-    The replay opens at the moment that the player requested last.
+    A downloaded replay opens at the point of the run that the player requested last.
     """
     answer = history.opened_answer
     if answer is not None:
@@ -69,7 +69,7 @@ def show_share(prompt: str) -> None:
 
 
 def link_of(shown: ShownRun, history: History) -> RunLink | None:
-    """Return what the player needs for a link to the shown run; None for the recorded run."""
+    """Return the data from which the player makes a link to the run; None for the recorded run."""
     if shown.id == RECORDED:
         return None
     own = next((each for each in history.runs if each.id == shown.id), None)

@@ -71,7 +71,7 @@ class Stage(Value):
 
 
 def open_stage() -> Stage:
-    """Start loading the pair, draw the controls in the sidebar, and return the ``Stage``."""
+    """Start loading the pair, draw the sidebar, and return what a page needs to start runs."""
     history = session_history()
     worker, tab = the_worker(), this_tab()
     if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:

@@ -1,7 +1,7 @@
-"""Two sliders that choose the bodies (simulated sizes) of the shown pair's models.
+"""Two sliders that choose the simulated sizes (in code: bodies) of the shown pair's models.
 
-A body makes a model larger and slower without changing its output. Below each slider is the time of
-a step with the chosen body: measured in one of the tab's runs, else estimated.
+A simulated size makes a model larger and slower without changing its output. Below each slider is
+the time of a step at the chosen size: measured in one of the tab's runs, else estimated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def show_body_boxes(
     """Draw the sliders, or the reason why no slider is available yet.
 
     Args:
-        offer: The pair with the default body, if the next run may use that body; else None.
+        offer: The pair with the target enlarged by default, if the next run may use it; else None.
         loading: Whether ``offer`` is still being loaded.
     """
     spec = shown_pair()
@@ -71,9 +71,9 @@ def show_body_boxes(
 
 
 def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
-    """Return a slider's bodies: ``NO_BODY``, the bodies that fit into memory, and ``chosen``.
+    """Return a slider's simulated sizes: ``NO_BODY``, sizes that fit into memory, and ``chosen``.
 
-    Bodies are sorted by size. The chosen body is included even if it does not fit.
+    They are in ascending order. The chosen size is included even if it does not fit.
     """
     if shape is None or room is None:
         return list(dict.fromkeys([NO_BODY, chosen]))
@@ -89,7 +89,7 @@ def _fits(cost: BodyCost, room: BodyRoom) -> bool:
 
 
 def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
-    """Return the cost of a body; None if the body is smaller than the model."""
+    """Return the cost of a simulated size; None if the model is already larger."""
     try:
         return body_cost(body, shape, room)
     except ConfigError:
@@ -97,12 +97,12 @@ def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
 
 
 def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> str:
-    """Return the text of a simulated size for a control, with the parameter count if known."""
+    """Return a simulated size as a control shows it, with the parameter count if known."""
     return body_title(body, _parameters(body, shape, room))
 
 
 def _parameters(body: str, shape: ModelShape | None, room: BodyRoom | None) -> int | None:
-    """Return the number of parameters of the enlarged model; None without a body or if unknown."""
+    """Return the parameters of the enlarged model; None at the real size or if unknown."""
     cost = None if shape is None or room is None or body == NO_BODY else _cost(body, shape, room)
     return cost and cost.parameters
 
@@ -137,7 +137,7 @@ def _choose_other_than_offered() -> None:
 
 
 def _show_slider(role: str, key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
-    """Draw a model's slider, whose widget key is ``key``, and return the chosen body."""
+    """Draw a model's slider, whose widget key is ``key``, and return the chosen simulated size."""
     label = BODY_LABELS[role]
     if shape is None:
         st.caption(f"{label}: only for models with the Llama architecture.")
@@ -183,7 +183,7 @@ def _wait(request: Room) -> None:
 
 
 def _remove_bodies(worker: Worker, spec: PairSpec) -> None:
-    """Select the pair without bodies, and load it if necessary."""
+    """Select the pair at its real size, and load it if necessary."""
     set_bodies(NO_BODY, NO_BODY)
     use_pair(spec.without_bodies)
     worker.prepare(spec.without_bodies)

@@ -19,7 +19,7 @@ from specviz.ui.session.tabs import OPEN_PAGE
 
 @dataclass(slots=True)
 class _Controls:
-    """The controls drawn so far for one choice, and the last known value of each control."""
+    """The select boxes drawn so far for one setting, and the last known value of each."""
 
     drawn: object = None  # what the latest control was drawn for: its page and labels
     values: list[str | None] = field(default_factory=list[str | None])
@@ -37,7 +37,7 @@ def choice_box(
     *,
     placeholder: str | None = None,
 ) -> None:
-    """Draw the control in a container with the key ``name``.
+    """Draw a select box, in a container with the key ``name``, and call ``take`` with a new choice.
 
     Args:
         name: The key of the container, and the start of the control's key.

@@ -26,9 +26,9 @@ _mount = asset_component("bars")
 def show_bars(
     draft: Sequence[float], target: Sequence[float], labels: Sequence[str], *, key: str
 ) -> DistributionPair:
-    """Show the bars and return the current distributions of draft and target.
+    """Show the bars and return the distributions that the user has set for draft and target.
 
-    If an argument differs from the previous call, the bars restart from the arguments.
+    The bars begin with ``draft`` and ``target``, and again if an argument changes between calls.
     """
     assert 1 <= len(labels) <= MOST_TOKENS, len(labels)
     start = _normalised(draft, target)

@@ -60,10 +60,10 @@ class MachinePair(Value):
 
 
 def chosen_models(options: PairSpec) -> MachinePair | None:
-    """Return the chosen models; None without a target. The first call starts the search.
+    """Return the models that the controls name; None without a target. The first call searches.
 
     Args:
-        options: A spec with the device, dtype and weights with which a pair would be loaded.
+        options: The device, dtype and weights with which a pair would be loaded.
     """
     if not lists_models():
         return None
@@ -88,7 +88,7 @@ def _chosen_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
-    """Return the best draft that has the target's tokenizer and fits into memory."""
+    """Return the best draft that has the target's tokenizer and may fit into memory, else None."""
     return next((each for each in fits if each.same_tokenizer and each.fits is not False), None)
 
 
@@ -116,7 +116,7 @@ def show_machine_boxes(options: PairSpec, on_change: Callable[[], object]) -> No
     """Draw the controls that choose the models.
 
     Args:
-        options: A spec with the device, dtype and weights with which a pair would be loaded.
+        options: The device, dtype and weights with which a pair would be loaded.
         on_change: Called when the user chooses another model.
     """
     if not lists_models():
@@ -172,7 +172,7 @@ def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
 
 
 def _long_name(model: LocalModel) -> tuple[str, ...]:
-    """Return the model's name if the closed list cuts it off in the sidebar, else nothing."""
+    """Return the model's name in a tuple if it is too long for the closed list, else ()."""
     return (model.short,) if len(model.short) > _NAME_IN_LIST else ()
 
 

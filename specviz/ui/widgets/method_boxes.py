@@ -1,6 +1,7 @@
-"""Controls for the speculation method: drafter, stopping rule, shape, verification rule.
+"""Controls for the speculation method: drafter, stopping rule, draft tree, verification rule.
 
-Watch has one set of controls, whose values are in the link. Compare has one set per lane.
+Watch has one set of controls, whose values are in the link. Compare has one set for each of the
+settings that it compares.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ METHOD_SETTINGS = (
 
 
 class MethodBoxes(Value):
-    """Controls for ``METHOD_SETTINGS``.
+    """Controls for the settings that define the speculation method (``METHOD_SETTINGS``).
 
     Attributes:
         drafters: The drafters to offer besides early exit; users can type others.
@@ -42,7 +43,7 @@ class MethodBoxes(Value):
         ends: The ranges of the numeric settings, by name.
         options: Keyword arguments for the Streamlit widget of every control.
         key: A function that returns the widget key for a setting's name.
-        first: Initial values that differ from the defaults, by setting.
+        first: Initial values by setting, where they differ from the defaults.
     """
 
     drafters: Sequence[str]
@@ -139,7 +140,7 @@ class MethodBoxes(Value):
 
 
 def early_exits(layers: int | None) -> list[str]:
-    """Return the early exits to offer for a target with this number of layers."""
+    """Return drafters that stop after some of the target's layers, such as ``early-exit:4``."""
     numbers = _FIRST_EXITS if layers is None else [round(each * layers) for each in _EXIT_SHARES]
     usable = [each for each in numbers if 1 <= each < (layers or each + 1)]
     return [f"early-exit:{each}" for each in dict.fromkeys(usable)]
@@ -154,7 +155,7 @@ def _show_tree_size(text: str) -> None:
 
 
 def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunConfig:
-    """Return the config with the method. If settings conflict, warn and use the default method."""
+    """Add the method's settings to the others; if they conflict, warn and leave them out."""
     try:
         trees = {
             "branching": parse_shape(method["branching"]),

@@ -65,7 +65,7 @@ def show_formula(latex: str, symbols: Mapping[str, str], source: str = "") -> No
 
 
 def show_reference() -> None:
-    """Draw a reference to the code of the algorithm."""
+    """Draw a sentence that names the source file with the whole algorithm in its simplest form."""
     st.caption(
         "`specviz/engine/reference.py` is the whole algorithm on one screen, without caches and "
         "timing. It emits the same tokens as the engine."

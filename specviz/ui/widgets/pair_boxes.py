@@ -110,7 +110,7 @@ def _shown_models() -> PairSpec | None:
 
 
 def _options(*, has_draft: bool = True) -> PairSpec:
-    """Return a spec with the device, the dtype and the weights that the controls show."""
+    """Return a pair specification with only the device, dtype and weights of the controls."""
     device, dtype = _value("device", _DEVICES), _value("dtype", _DTYPES)
     return PairSpec(device=device, dtype=dtype, **_shown_weights(has_draft=has_draft))
 
@@ -139,7 +139,7 @@ def _shown_embedded() -> str:
 
 
 def _embedded_captions() -> dict[str, str]:
-    """Return the captions of the installed embedded models, by name."""
+    """Return a caption for each installed embedded pair or model, by name."""
     captions = {
         name: f"{_HEAD_TARGETS[pair]} with {_HEAD_NAMES[kind]}"
         for name, (pair, kind) in EMBEDDED_HEADS.items()
@@ -290,12 +290,12 @@ def _weights_words(kind: str) -> str:
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether the user, a link or Watch's default has chosen bodies, or chosen "none"."""
+    """Return whether simulated sizes, or "none", were chosen by the user, a link or Watch."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
 def set_bodies(target: str, draft: str) -> None:
-    """Set the bodies in the session state and the link. Call before their controls are drawn."""
+    """Set the simulated sizes in the session and the link. Call before drawing their controls."""
     for key, body in zip(BODY_BOXES, (target, draft), strict=True):
         st.session_state[key] = _remembered()[key] = body
     bodies_were_chosen()
@@ -303,7 +303,7 @@ def set_bodies(target: str, draft: str) -> None:
 
 
 def forget_bodies() -> None:
-    """Mark the bodies as not chosen yet. Call before the controls are drawn."""
+    """Mark the simulated sizes as not chosen yet. Call before drawing their controls."""
     for key in BODY_BOXES:
         st.session_state[key] = _remembered()[key] = NO_BODY
         st.query_params.pop(key, None)
@@ -311,7 +311,7 @@ def forget_bodies() -> None:
 
 
 def put_pair(target: str, draft: str) -> None:
-    """Set the controls to two models, by path or Hub id, without bodies. Call before drawing."""
+    """Set the controls to two models of real size, by path or Hub id. Call before drawing them."""
     if all(os.path.isabs(each) or os.path.exists(each) for each in (target, draft) if each):
         values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
     else:
@@ -322,27 +322,27 @@ def put_pair(target: str, draft: str) -> None:
 
 
 def bodies_were_chosen() -> None:
-    """Record that bodies were chosen, so that the link contains the choice."""
+    """Record that simulated sizes were chosen, so that the link contains the choice."""
     _remembered()[_CHOSEN] = "yes"
 
 
 def clear_bodies() -> None:
-    """Reset chosen bodies to ``NO_BODY``, because they were chosen for the previous pair."""
+    """Set chosen simulated sizes to ``NO_BODY``: they were chosen for the previous pair."""
     if bodies_are_chosen():
         set_bodies(NO_BODY, NO_BODY)
 
 
 def body_box(key: str) -> str:
-    """Set a body's control to the current value, and return the control's key."""
+    """Set the control ``key`` of a simulated size to the current value, and return ``key``."""
     st.session_state[key] = _body_value(key)
     return key
 
 
 def link_bodies(target: str, draft: str) -> None:
-    """Put chosen bodies into the link.
+    """Put chosen simulated sizes into the link.
 
-    If the target has no body, the link states "none", because Watch would otherwise offer a default
-    body.
+    If the target has its real size, the link states "none". Otherwise, Watch would offer a default
+    simulated size.
     """
     if not bodies_are_chosen():
         return

@@ -53,7 +53,7 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
-    """Return the worker, its status, and the controls' pair, or else that of ``active_spec``."""
+    """Return the worker, its status, and the pair that the controls name, else ``active_spec``."""
     worker = the_worker()
     status = worker.status()
     return worker, status, shown_pair() or active_spec(status)

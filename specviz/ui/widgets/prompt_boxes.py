@@ -37,10 +37,10 @@ EARLIER = "messages before"  # session state: the earlier messages of the conver
 class PromptBoxes:
     """The prompt controls of a page, whose keys begin with ``prefix``.
 
-    Linked controls start with the link's values, and put a chosen preset into the link. A custom
-    prompt is never added to the link automatically: the user decides whether to share it. Other
-    controls start with the prompt of Watch, unless it belongs to a conversation. Later, a button
-    copies the prompt of Watch.
+    If ``linked``, the controls start with the link's values, and put a chosen preset into the
+    link. A custom prompt is never added to the link automatically: the user decides whether to
+    share it. If not ``linked``, the controls start with the prompt of Watch, unless it belongs to
+    a conversation. Later, a button copies the prompt of Watch.
     """
 
     prefix: str = ""
@@ -107,7 +107,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """Replace the other mode's default prompt by this mode's. The modes are chat and text."""
+        """Replace a prompt that is the default for plain text by that for chat, or vice versa."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours
@@ -223,7 +223,7 @@ def _preset_texts() -> dict[str, str]:
 
 
 def _names(chat: bool) -> list[str]:
-    """Return the names of the presets to offer."""
+    """Return the names of the presets to offer; only a chat model is offered chat messages."""
     texts, messages = map(list, (map(_name, read_presets()), map(_name, read_chat_prompts())))
     return [*messages, *texts] if chat else texts
 

@@ -154,7 +154,10 @@ def _warn_dropped(linked: dict[str, str | None]) -> None:
 
 
 def _forked(config: RunConfig) -> RunConfig:
-    """Return the config with the link's forks, and draw a note. Ignore invalid forks."""
+    """Return the config with the link's forks (changed draws), and draw a note about them.
+
+    Invalid forks are ignored.
+    """
     linked = st.query_params.get(FORKS)
     if not linked:
         return config
@@ -253,7 +256,7 @@ def unsupported_settings(config: RunConfig) -> tuple[str, ...]:
 
 
 def _values_of(config: RunConfig) -> dict[str, Any]:
-    """Return the settings, by control key, without settings that the method ignores."""
+    """Return the run's settings by control key, without settings that its method ignores."""
     names = ("gamma", "temperature", "top_k", "top_p", "seed", "ignore_eos", "chat")
     own = {name: getattr(config, name) for name in names}
     return {"length": config.max_new_tokens} | own | method_of(config)
@@ -270,7 +273,7 @@ def _linked(value: object) -> str:
 
 
 def refuse_empty(prompt: str) -> None:
-    """Raise SpecvizError for a prompt without text."""
+    """Raise SpecvizError if the prompt is empty or contains only spaces."""
     if not prompt.strip():
         raise SpecvizError("The prompt is empty.", remedy="Write some text, or choose a preset.")
 

@@ -28,7 +28,7 @@ def offer_run_files(
     shown_at: object = None,
     disabled: bool = False,
 ) -> None:
-    """Draw the download buttons; their keys begin with ``key``.
+    """Draw buttons that download a run's trace, rounds and replay; their keys begin with ``key``.
 
     Args:
         replay: Generates the replay.

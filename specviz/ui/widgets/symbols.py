@@ -33,7 +33,7 @@ def show_symbols(*names: str) -> None:
 
 
 def with_cards(text: str) -> str:
-    """Return the Markdown with a card at each symbol's first use, outside of formulas and code."""
+    """Return the Markdown with a card for each symbol's first use outside of formulas and code."""
     for start, symbol in reversed(_first_uses(text)):
         text = text[:start] + _card(symbol) + text[start + 1 :]
     return text

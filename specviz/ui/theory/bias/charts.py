@@ -1,6 +1,6 @@
 """Charts of bias against rejection, of block verification, and of several drafts.
 
-The x axis of the plane is P(reject). The y axis is the bias, the total variation between the
+In the bias-rejection plane, x is P(reject), and y is the bias: the total variation between the
 emitted distribution and the target's. No rule lies in the triangle under the line from (TV, 0) to
 (0, TV), where TV is the total variation between draft and target (Yin et al. 2024, theorem 5).
 """
@@ -192,7 +192,7 @@ def _add_marks(made: go.Figure, marks: Sequence[ExactPoint], ring: tuple[float, 
 
 
 def _turned(mark: ExactPoint, far: float) -> ExactPoint:
-    """Return the point with its name on the left, not the right, if P(reject) exceeds ``far``."""
+    """Put the point's label on the left instead of the right if P(reject) exceeds ``far``."""
     turn = mark.side == "middle right" and mark.reject > far
     return replace(mark, side="middle left") if turn else mark
 
@@ -204,7 +204,7 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
     """Return a label per point.
 
-    If points overlap, the first gets a label with all their names and the others get "".
+    Of points that overlap, the first is labelled with the names of all, and the others with "".
     """
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
@@ -214,14 +214,14 @@ def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]
 
 
 def _apart(names: Sequence[str], side: Side) -> str:
-    """Return the names, one rule per line, padded so that they do not touch the point."""
+    """Join the names into a label, one rule per line, padded to keep clear of the point."""
     gap = "\u2003"
     before, after = gap * side.endswith("right"), gap * ("left" in side)
     return "<br>".join(f"{before}{line}{after}" for line in _joined(names))
 
 
 def _joined(names: Sequence[str]) -> list[str]:
-    """Merge names of the same rule: “ε 1, OPT” and “ε 1, UNO” become “ε 1: OPT, UNO”."""
+    """Merge names that differ only after the comma: “ε 1, OPT” and “ε 1, UNO” → “ε 1: OPT, UNO”."""
     rules: dict[str, list[str]] = {}
     for name in names:
         rule, _, recover = name.partition(", ")
@@ -287,7 +287,7 @@ def distribution_chart(
 
 
 def blocks_chart(curves: blocks.Curves) -> go.Figure:
-    """Draw the candidates accepted per round at each gamma, by verifier, and the upper bound."""
+    """Draw accepted candidates per round at each gamma for two methods, and the upper bound."""
     made = figure(x_title="γ", y_title="candidates accepted per round")
     gammas = list(range(1, len(curves.token) + 1))
     rows = (
@@ -316,7 +316,7 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw a dot per round: expected accepted candidates of both kinds of verification.
+    """Draw a dot per round: the number of candidates that two methods are expected to accept.
 
     Token-by-token verification is on the x axis, and block verification is on the y axis.
     """
@@ -335,7 +335,10 @@ def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def accepted_means(bars: Sequence[tuple[str, float, bool]]) -> go.Figure:
-    """Draw mean accepted candidates per round as named bars; measured bars are hatched."""
+    """Draw a bar per (name, mean accepted candidates per round, whether measured).
+
+    Measured bars are hatched.
+    """
     made = figure(x_title="candidates per round", y_title="")
     for measured, name, colour, hatch in (
         (False, "expected", COLOURS.exact, ""),

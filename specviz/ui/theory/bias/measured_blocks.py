@@ -60,9 +60,9 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Return the expected and the measured accepted candidates of runs with block verification.
+    """Compare the candidates that block verification accepted with the expected number.
 
-    For comparison, the result contains the mean accepted candidates of the runs with token-by-token
+    The result also contains the mean accepted candidates of the runs with token-by-token
     verification and the same γ. The result is None if token-by-token verification of the same
     drafts is expected to accept no candidate.
     """

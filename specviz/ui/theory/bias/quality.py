@@ -212,7 +212,7 @@ def _earlier_words(row: ComparisonRow, experiment: Experiment) -> str:
 
 
 def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
-    """Draw the controls of the scorer; return a function that reads their values."""
+    """Draw the controls of the scorer; return a function that returns the chosen scorer."""
     measure: Measure = st.selectbox(
         "Scorer", [*_SCORERS], format_func=lambda each: _SCORERS[each],
         key="quality_scorer", help=_HELP,
@@ -262,7 +262,7 @@ def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) 
 
 
 def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
-    """Return ``count`` prompts, spread evenly over the suite and its kinds of prompts."""
+    """Return ``count`` of the prompts at regular intervals, not the first ones."""
     return tuple(items[at * len(items) // count] for at in range(count))
 
 
@@ -347,7 +347,7 @@ def _show_list(said: Iterable[str]) -> None:
 
 
 def _choose_clicked(chart: str) -> None:
-    """Choose the clicked rule for the texts below."""
+    """Select the rule that was clicked in the chart; its texts are shown below."""
     for each in st.session_state[chart]["selection"]["points"]:
         if data := each.get("customdata"):
             st.session_state[_RULE] = data[0]

@@ -1,7 +1,7 @@
 """The acceptance rules of the page "Bias or speed".
 
-The point of a rule is its probability of a rejection and its bias. Each rule has an exact point
-and a simulated point.
+Each rule is a point of a chart: its probability of a rejection (x) and its bias (y). Both are
+computed exactly and simulated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KEY = "bias_simulation"
 
 
 class Settings(Value):
-    """Values of the bars and sliders."""
+    """The distributions of draft and target, and the parameters of the acceptance rules."""
 
     draft: tuple[float, ...]
     target: tuple[float, ...]
@@ -109,7 +109,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """Counts per rule over the positions simulated so far with these settings."""
+    """What each acceptance rule did at the positions simulated so far with these settings."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)

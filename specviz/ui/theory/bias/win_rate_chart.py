@@ -32,9 +32,9 @@ class RulePoint(Value):
 
 
 def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.Figure:
-    """Draw a point per rule: x is the speed, y is the win rate or the bias.
+    """Draw a point per rule and ε: x is the speed, y is the win rate or the bias.
 
-    A line connects the points of a group. The lossless rule has its own point.
+    A line connects the points of the same rule. The lossless rule has its own point.
     """
     title, said = ("mean bias", "bias") if of_bias else ("wins against lossless", "wins")
     quantity = PROBABILITY if of_bias else PERCENT
@@ -72,7 +72,7 @@ def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.
 
 
 def _speed_range(points: Sequence[RulePoint]) -> list[float]:
-    """Return a range that contains all points. It cuts off the ends of wide intervals."""
+    """Return the range of the speed axis: all points, but not the ends of wide intervals."""
     speeds = [1.0, *(each.speed for each in points)]
     first, last = min(speeds), max(speeds)
     room = max(0.25, 0.5 * (last - first))

@@ -1,1 +1,1 @@
-"""Cards, runs and evidence of the Claims page."""
+"""The Claims page: a card (bordered box) per claim, and runs that test the claims."""

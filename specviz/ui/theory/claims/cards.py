@@ -30,7 +30,7 @@ _PAGES = ROOT / "pages"
 
 @st.cache_data(show_spinner=False)
 def all_claims() -> tuple[Claim, ...]:
-    """Return the claims. They are computed once, because no setting of a page changes them."""
+    """Return the claims that the page judges, cached because they depend on no setting."""
     return claims()
 
 
@@ -42,9 +42,9 @@ def tally(shown: Sequence[Claim]) -> str:
 
 
 def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim]:
-    """Draw the filters; return the claims that pass.
+    """Draw the filters by source and verdict; return the claims that pass.
 
-    Claims in ``running``, whose runs are unfinished, always pass.
+    A claim whose id is in ``running``, because its runs are unfinished, always passes.
     """
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
     verdicts: list[ClaimVerdict] = list(VERDICTS)
@@ -119,7 +119,7 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
-    """Draw a button that starts the runs, or repeats runs that gave results or an error."""
+    """Draw the button that starts a claim's runs, or repeats them after results or an error."""
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",

@@ -47,7 +47,7 @@ class LossyRuns(Value, eq=False):
 
 
 class Evidence(Value):
-    """What the runs show about a claim: a sentence, figures, and checks of lossy runs."""
+    """What the runs show about a claim: a sentence, labelled numbers, and checks of lossy runs."""
 
     sentence: str
     pair: str
@@ -136,10 +136,7 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
 
 
 def trend_sentence(alphas: Mapping[float, float]) -> str:
-    """Describe between which temperatures α falls, and between which α rises.
-
-    The claim says that α falls.
-    """
+    """Describe between which temperatures α falls, as claimed, and between which it rises."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -190,7 +187,8 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
     """Compare the speedup that the "Practical guide" computes with the correct speedups.
 
-    Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition.
+    The guide is a source of claims. Also compare the first call of its benchmark, which includes
+    warm-up, with a repetition.
     """
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
@@ -344,7 +342,7 @@ def _signed(z: float | None) -> str:
 
 
 def _noise_text(z: float | None) -> str:
-    """Return z, and whether sampling noise explains a deviation of z standard deviations."""
+    """Describe a deviation of z standard deviations: z, and whether sampling noise explains it."""
     if z is None:
         return "z = none: no randomness"
     noise = "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"

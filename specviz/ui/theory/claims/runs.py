@@ -115,7 +115,7 @@ class _Refusal(NamedTuple):
 def start_or_refuse(
     runs: ClaimRuns, run: RunName, card: str, spec: PairSpec, history: History
 ) -> None:
-    """Queue the runs. If the pair cannot make them, keep the error for the card in this session."""
+    """Queue the runs; if the pair cannot make them, store the error for the claim's card."""
     st.session_state.pop(_REFUSED, None)
     try:
         runs.start(run, card, spec, history)
@@ -140,7 +140,7 @@ def forget_other_pairs(spec: PairSpec) -> None:
 
 
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
-    """Return the runs on this pair, in the order in which `evidence_of` expects the traces.
+    """Plan a test's runs on this pair, in the order in which `evidence_of` expects the traces.
 
     If the pair has no draft model, the runs draft with a method that needs no draft model.
 
@@ -168,7 +168,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
 
 
 def plans_of(run: RunName) -> list[_Plan]:
-    """Return prompt, label and settings of every run; they are the same for every pair."""
+    """Return the prompt, label and settings of every run of a test, the same for every pair."""
     presets: _Presets = {}
     for preset in read_presets():
         presets.setdefault(preset.kind, []).append(preset)
@@ -205,7 +205,7 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
-    """Plan the benchmark of the "Practical guide": five prompts at two temperatures.
+    """Plan the benchmark of the "Practical guide", a source of claims: 5 prompts, 2 temperatures.
 
     The first run is a cold start; the second run repeats it. Of the runs after the first, only the
     two on the first prompt (one per temperature) are timed against the target alone.

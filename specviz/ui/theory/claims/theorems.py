@@ -121,7 +121,7 @@ def dots_sentence(lossy: LossyRuns) -> str:
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """Draw the first tokens on which the models differ, as dots on the Pareto plane."""
+    """Draw a dot per tested token, by P(reject) and bias, where the models differ."""
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
     distance = plane.distance[apart]

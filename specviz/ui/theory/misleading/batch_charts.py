@@ -64,7 +64,7 @@ def speedup_over_batch(
 
 
 def speedup_map(rows: Sequence[Sequence[MapPoint]], gamma: int) -> go.Figure:
-    """Draw a map of forecast speedups, by batch size (columns) and context (rows).
+    """Draw a map of forecast speedups, by batch size (columns) and context length (rows).
 
     A cell shows its best γ and the speedup at this γ. A line marks where γ = ``gamma`` breaks even.
     """
@@ -111,9 +111,9 @@ def _cell(point: MapPoint) -> str:
 def _break_even_line(
     rows: Sequence[Sequence[MapPoint]],
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the line, in cell indices, that separates speedups above 1 from those below 1.
+    """Return x and y of the line that separates speedups above 1 from those below 1.
 
-    The speedups are the cells' ``fixed``: the forecasts at one γ, the same in every cell.
+    Coordinates are cell indices. The speedups are the forecasts ``fixed``, all for the same γ.
     """
     xs, ys = list[float | None](), list[float | None]()
     for y, row in enumerate(rows):
@@ -133,7 +133,7 @@ def _break_even_line(
 
 
 def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
-    """Draw v for ``gamma`` candidates at each batch size, with a line per context."""
+    """Draw v, the cost of verifying ``gamma`` candidates, by batch size and context length."""
     made = figure(x_title=_SEQUENCES, y_title="cost of a verification, v")
     for context, colour in zip(costs.contexts, SERIES, strict=False):
         batches = [each for each in costs.batches if costs.fits(each, context)]
@@ -150,10 +150,9 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
 
 
 def experts_over_rows(reads: ExpertReads) -> go.Figure:
-    """Draw three values at each number of rows in a pass.
+    """Draw how the number of tokens (rows) in a pass changes which experts it reads, and its time.
 
-    They are the number of experts that the pass reads, this number under independent routing, and
-    the time of the pass.
+    The number of experts is measured; a second line shows it for independent routing.
     """
     made = figure(x_title="rows of a pass", y_title=f"experts read, of {reads.experts}")
     rows = [each.rows for each in reads.points]

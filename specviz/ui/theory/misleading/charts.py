@@ -1,8 +1,8 @@
 """Charts of cases in which the formula misleads.
 
-The cases are clustered acceptance, slow texts, large batches, temperature and estimates of alpha.
-
-The charts are exact for the model they show. Only the estimates of alpha are measured.
+The cases are clustered acceptance, texts that need more rounds than most, large batches,
+temperature and estimates of alpha. Only the estimates of alpha are measured; the other charts are
+computed exactly from a model of the case.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class AlphaEstimate(Value):
 
 
 def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
-    """Draw exact tokens per round at each stickiness, and the formula's value at the mean alpha."""
+    """Draw tokens per round at each stickiness: exact, and by the formula with the mean alpha.
+
+    The text has easy and hard tokens. Stickiness is the correlation of neighbours in this respect.
+    """
     made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens per round, τ")
     texts = [replace(text, stickiness=each) for each in STICKINESS]
     exact = [tokens_per_round(each, gamma) for each in texts]
@@ -67,9 +70,9 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Draw three speedups at each gamma, for three numbers of rounds per text.
+    """Draw the speedup at each gamma for a text with a mean number of rounds, and for slow texts.
 
-    The numbers of rounds are the mean, the 90th and the 99th percentile over texts.
+    Slow texts are those with the 90th and the 99th percentile of the number of rounds.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]
@@ -97,7 +100,7 @@ def _percentiles(distributions: Sequence[RoundsDistribution], share: float) -> l
 
 
 def rounds_spread(rounds: RoundsDistribution) -> go.Figure:
-    """Draw the distribution of the number of rounds, with its mean and 99th percentile."""
+    """Draw the distribution of the rounds that a text needs, with its mean and 99th percentile."""
     made = figure(
         x_title=f"rounds for {rounds.num_tokens} tokens", y_title="probability", height=280
     )

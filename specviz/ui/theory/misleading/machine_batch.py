@@ -99,7 +99,7 @@ def measured_sentence(points: Sequence[BatchPoint]) -> str:
 
 
 def map_sentence(rows: Sequence[tuple[MapPoint, ...]], gamma: int) -> str:
-    """State the smallest batch at which speculation is slower than the target alone.
+    """State from which batch size on speculation is slower than the target alone.
 
     The sentence states it for the shortest and for the longest context.
     """

@@ -76,7 +76,10 @@ def drafts_curve(
     floor: float,
     simulated: Mapping[int, Estimate],
 ) -> go.Figure:
-    """Draw expected rejections at each number of drafts, with their limit and lower bound."""
+    """Draw the expected rejections per text at each number of drafts, exact and simulated.
+
+    Lines mark the limit for many drafts, and the lower bound.
+    """
     made = figure(x_title="drafts per round, M", y_title="rejections per text")
     made.add_scatter(
         x=list(nums_drafts),
@@ -130,7 +133,7 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
     P(reject) is the probability of a rejection at one position.
 
     Args:
-        coins: Per curve, the probability of the first token under draft and target.
+        coins: For each curve, the first token's probability under the draft and under the target.
     """
     made = figure(x_title="drafts, M", y_title="decrease of P(reject)")
     for (draft, target), colour in zip(coins, cycle(SERIES), strict=False):

@@ -72,7 +72,7 @@ def show_measured_drafts() -> None:
 
 
 def _has_several_counts(configs: Sequence[RunConfig]) -> bool:
-    """Return whether the lanes differ in the number of drafts or in the shape of the tree."""
+    """Return whether the settings differ in the number of drafts or in the tree's branching."""
     drafted = {(each.num_drafts, each.branching) for each in configs if counts_drafts(each)}
     return len(drafted) > 1
 
@@ -166,7 +166,7 @@ def _by_prompt(point: DraftsPoint) -> Values:
 
 
 def _table(points: Sequence[DraftsPoint]) -> pd.DataFrame:
-    """Return the figures, a row per number of drafts; columns without values are left out."""
+    """Return a table with a row per number of drafts; columns without values are left out."""
     made = pd.DataFrame(
         {
             "drafts": [each.label for each in points],

@@ -64,7 +64,7 @@ _MEAN = {r"\mathbb{E}": "mean; with a subscript, the mean over texts that the ta
 
 
 class Setting(Value):
-    """Values of the sliders, and whether the simulation is paused."""
+    """Parameters of the simulated texts, and whether the simulation is paused."""
 
     seed: int
     horizon: int

@@ -53,7 +53,7 @@ def speedup_over_gamma(
     The best gamma of the drawn range is marked, unless longer drafts are always faster.
 
     Args:
-        draft_cost: c.
+        draft_cost: Time of a draft step / time of a target step, c.
         gamma: The chosen gamma, which is marked, too.
     """
     gammas = list(range(max_gamma + 1))
@@ -179,9 +179,10 @@ def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
-    """Draw the share of the oracle's rate that each stopping criterion reaches.
+    """Draw what share of the oracle's tokens per unit of time each stopping criterion reaches.
 
-    The x axis is the number of candidates drafted per emitted token.
+    The oracle drafts only candidates that will be accepted. The x axis is the number of candidates
+    drafted per emitted token.
     """
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
@@ -225,7 +226,7 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the line alpha = c and the lines at which the best gamma reaches certain values."""
+    """Draw the lines alpha = c and break-even, and lines where the best gamma reaches a value."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]

@@ -52,7 +52,7 @@ _MAP, _POINT = "speed_map", "speed_point"
 
 
 class Setting(Value):
-    """Values of the sliders."""
+    """The chosen α, γ and costs."""
 
     alpha: float
     c: float
@@ -123,20 +123,23 @@ def _given_text(chosen: Setting) -> str:
 
 
 def _pays_above(chosen: Setting) -> float | None:
-    """Return the least α above which some γ pays, or None if there is no such α."""
+    """Return the α above which speculation is faster than the target alone at some γ.
+
+    The result is None if there is no such α.
+    """
     needed = break_even_alpha(chosen.c, chosen.v, max_gamma=MAX_GAMMA)
     return None if needed is None or needed >= 1.0 else needed
 
 
 def _compared_with_one(speed: float) -> str:
-    """Return ", as fast as …" or ", slower than …" if the printed speed is at most 1, else ""."""
+    """Return the end of a sentence on a speedup: how it compares with 1, or "" if it is above 1."""
     if RATIO.bare(speed) == RATIO.bare(1):
         return ", as fast as the target alone"
     return ", slower than the target alone" if speed < 1.0 else ""
 
 
 def _no_best_gamma_sentence(chosen: Setting) -> str:
-    """Describe settings at which the speedup rises with every γ, towards the oracle's speedup."""
+    """Describe settings at which the speedup rises with every γ, and the limit it approaches."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
@@ -152,7 +155,7 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Return the γ at which an axis ends.
+    """Return the greatest γ on the x axis of the charts.
 
     The axis contains the chosen γ and, if there is one, the best γ.
     """
@@ -266,7 +269,7 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
 
 
 def _open_clicked() -> None:
-    """Choose the first clicked point that can be opened."""
+    """Select the first clicked point that has details, which the page then shows."""
     for each in st.session_state[_MAP]["selection"]["points"]:
         data = each.get("customdata") or []
         if len(data) and isinstance(data[0], str):

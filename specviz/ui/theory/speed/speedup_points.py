@@ -51,7 +51,7 @@ def leviathan_points() -> list[SpeedupPoint]:
 
 @st.cache_data(show_spinner=False)
 def chinchilla_points() -> list[SpeedupPoint]:
-    """Return Chinchilla's points. The paper reports no alpha; it is computed from the speedup."""
+    """Return the speedups of the Chinchilla paper. Their alphas are computed, not reported."""
     return [
         SpeedupPoint(
             label=f"Chinchilla, {row.task}",

@@ -62,7 +62,7 @@ def show_when_to_stop() -> None:
 
 
 def _has_both_kinds(configs: Sequence[RunConfig]) -> bool:
-    """Return whether one lane always drafts γ candidates and another has a stopping criterion."""
+    """Return whether some settings always draft γ candidates and others can stop earlier."""
     chains = [each for each in configs if each.is_chain and each.judging.deciding == "odds"]
     return any(_never_stops(each) for each in chains) and any(_stops(each) for each in chains)
 
@@ -76,10 +76,10 @@ def _stops(config: RunConfig) -> bool:
 
 
 def _compared_with_oracle(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Compare stopping criteria and fixed counts with the oracle; None without suitable runs.
+    """Compare stopping criteria and fixed numbers of candidates with the oracle.
 
     Of the runs that always drafted γ candidates, only those with the greatest γ are used. Runs
-    without step costs are left out.
+    without step costs are left out. The result is None if no suitable run is left.
     """
     priced = [each for each in traces if each.drafting_costs or each.step_costs]
     longest = max((each.config.gamma for each in priced if _never_stops(each.config)), default=0)
