@@ -48,7 +48,7 @@ BLOCKS: dict[int, tuple[str, int, int]] = {
 
 
 class LongArray(Value):
-    """An array that has not been read from the file yet."""
+    """A long array whose elements ``read_header`` left in the file; ``read_array`` reads them."""
 
     kind: int  # of its elements
     count: int
@@ -59,7 +59,7 @@ Setting = int | float | bool | str | list[int] | list[float] | list[bool] | list
 
 
 class GgufTensor(Value):
-    """A tensor's position in the file. ``shape`` is row-major: its last entry is a row's length."""
+    """A tensor's shape, type and position in the file. Its rows have ``shape[-1]`` elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -92,7 +92,10 @@ class GgufHeader(Value):
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def of_model(self, key: str) -> Setting | None:
-        """Return the value of ``ARCHITECTURE.KEY``, such as ``llama.context_length``, or None."""
+        """Return a setting of the model's architecture; None if it is missing.
+
+        For the architecture ``llama``, the key "context_length" means ``llama.context_length``.
+        """
         return self.values.get(f"{self.architecture}.{key}")
 
     def count(self, key: str) -> int:
@@ -227,7 +230,7 @@ class _Cursor:
         return [each.decode("utf-8", "replace") for each in self._texts(count)]
 
     def _texts(self, count: int) -> Iterator[bytes]:
-        """Yield the next ``count`` texts, read in blocks for speed."""
+        """Yield the next ``count`` strings as bytes; the file is read in large pieces for speed."""
         length_of, block, left = struct.Struct("<Q").unpack_from, 1 << 20, count
         while left:
             window = min(self.size - self.at, block)
@@ -299,7 +302,10 @@ class _Cursor:
         return LongArray(kind=kind, count=count, start=start)
 
     def _jump_to_next_key(self, count: int) -> bool:
-        """Move to the next tokenizer key; return False if no such key is nearby."""
+        """Skip an array of ``count`` strings by searching the file for the next tokenizer key.
+
+        Return False if no such key is nearby.
+        """
         start, least = self.at, self.at + 8 * count
         window = min(self.size - start, 48 * count + (1 << 16))
         content = self.take(window)
@@ -322,7 +328,12 @@ class _Cursor:
     def _placed(
         self, found: list[tuple[str, tuple[int, ...], int, int]], data: int
     ) -> Iterator[GgufTensor]:
-        """Yield the tensors after checking that they end within the file and do not overlap."""
+        """Yield the tensors with their sizes; raise ModelFileError if they overlap or are cut off.
+
+        Args:
+            found: Name, shape, type and offset of each tensor.
+            data: Position in the file from which the offsets count.
+        """
         tensors = [self._sized(*each, data) for each in found]
         end = data
         for tensor in sorted(tensors, key=lambda each: each.start):

@@ -90,7 +90,7 @@ def eagle3_name(name: str) -> str | None:
 
 
 def number_tokens(writer: Any, vocabulary: int) -> None:
-    """Add tokens to the GGUF writer; the text of a token is its id."""
+    """Add a vocabulary of this size to the GGUF writer, in which a token's text is its id."""
     writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)

@@ -1,4 +1,4 @@
-"""Change settings in a head's configuration if the configuration's format has keys for them."""
+"""Change settings in the configuration of a drafting head, such as an EAGLE-3 head."""
 
 from __future__ import annotations
 

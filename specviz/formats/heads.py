@@ -202,7 +202,10 @@ def _layout(kind: HeadFileKind, config: dict[str, Any]) -> str:
 def _feature_layers(
     kind: HeadFileKind, config: dict[str, Any]
 ) -> tuple[tuple[int, ...], LayerConvention]:
-    """Return the layers that the head reads, and whether it reads their inputs or outputs."""
+    """Return the target's layers whose hidden states the head reads.
+
+    Also return whether the head reads the layers' "input" or "output"; "" if that is not known.
+    """
     if kind == "dflash":
         if stated := _integers(config.get(_DFLASH_IDS)):
             return stated, "input"
@@ -247,7 +250,7 @@ def _draft_vocabulary(config: dict[str, Any], tensors: dict[str, TensorEntry] | 
 
 
 def _number(config: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the first of these entries that is a positive integer, or None."""
+    """Return the value of the first of these keys that has a positive integer, or None."""
     found = (config.get(key) for key in keys)
     return next((each for each in found if type(each) is int and each > 0), None)
 

@@ -50,7 +50,7 @@ class ModelFolder(Value):
         return counts.most_common(1)[0][0] if counts else "unknown"
 
     def number(self, *keys: str) -> int | None:
-        """Return the first of these configuration entries that is an integer, or None."""
+        """Return the first integer that the configuration has under one of these keys, or None."""
         inner = self.config.get("text_config")
         for part in (self.config, inner if isinstance(inner, dict) else {}):
             for key in keys:

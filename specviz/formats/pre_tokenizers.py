@@ -30,7 +30,7 @@ _DEEPSEEK3 = (
 
 
 class PreTokenizer(Value):
-    """The rules of a pre-tokenizer: regular expressions and two settings.
+    """The rules of a pre-tokenizer: regular expressions, and two settings of the tokenizer.
 
     Each expression splits the pieces that the previous expression produced.
     """

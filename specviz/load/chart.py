@@ -1,4 +1,4 @@
-"""A line chart as SVG, with the levels of load on a logarithmic axis."""
+"""Draw the results of a load test as an SVG line chart with a logarithmic x axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TICKS = 5
 
 
 class Line(Value):
-    """A line of the chart. ``spans``: the interval of each point; empty without intervals."""
+    """A line of the chart. ``spans``: the ends of each point's interval; empty if unknown."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -37,7 +37,7 @@ class _Axes(Value):
 
 
 def chart(lines: Sequence[Line], *, mark: float | None, across: str) -> str:
-    """Return the chart. ``mark``: y value of a horizontal line; ``across``: label of the x axis."""
+    """Return the chart as SVG. ``mark``: y of a horizontal line; ``across``: the x axis's label."""
     levels = sorted({x for line in lines for x, _ in line.points})
     values = [y for line in lines for _, y in line.points]
     values += [high for line in lines for _, high in line.spans]

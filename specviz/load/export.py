@@ -1,4 +1,4 @@
-"""Export a sweep as a CSV table, or as one HTML file without scripts or network requests."""
+"""Export a load test as a CSV table, or as one HTML file without scripts or network requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ figure{margin:1rem 0}figcaption{font-size:.85rem}
 
 
 def sweep_csv(sweep: LoadSweep) -> str:
-    """Return one row per block, with every figure of the block."""
+    """Return a CSV table with all metrics of each block (one server at one level of load)."""
     out = io.StringIO()
     rows = list(_block_rows(sweep, load_figures(sweep)))
     writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else ["lane"])
@@ -37,7 +37,10 @@ def sweep_csv(sweep: LoadSweep) -> str:
 
 
 def sweep_html(sweep: LoadSweep) -> str:
-    """Return a page with the findings as sentences, two charts, and tables of the levels."""
+    """Return an HTML page with the findings as sentences, two charts, and two tables.
+
+    The tables have a row for each server and level of load.
+    """
     figures = load_figures(sweep)
     words = load_words(sweep, figures)
     title = f"Under load: {sweep.lanes[0].info.model}"
@@ -60,7 +63,7 @@ def sweep_html(sweep: LoadSweep) -> str:
 
 
 def settings_words(sweep: LoadSweep) -> str:
-    """Return the engines and settings of a sweep on one line."""
+    """Return the engines and settings of a load test on one line."""
     settings = sweep.settings
     engines = sorted({f"{each.info.title} at {each.info.address}" for each in sweep.lanes})
     loop = "closed loop" if settings.mode == "closed" else "open loop, Poisson arrivals"

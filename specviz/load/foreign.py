@@ -1,7 +1,7 @@
 """Results of other load generators: AIPerf's profile_export_aiperf.json, and GuideLLM's JSON.
 
 Both formats contain only aggregates. So single requests are not known, and intervals cannot be
-computed. Neither format contains the acceptance. Numbers that are missing or impossible are None.
+computed. Neither format contains acceptance rates. Numbers that are missing or impossible are None.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ForeignPoint(Value):
 
 
 class ForeignLoad(Value):
-    """The results of another tool. ``source`` is the name of the file."""
+    """The results of another load generator. ``source`` is the name of the file."""
 
     tool: Tool
     source: str

@@ -1,5 +1,7 @@
 """Send the requests of one block to an engine, in a closed or in an open loop.
 
+A block is the measurement of one server at one level of load.
+
 Closed: each user sends the next prompt when its last answer has ended. Open: requests are due at
 the times of a Poisson process. If the maximum number of requests is in flight, a due request waits,
 and its latency still counts from the time at which it was due. After a failed request, its user
@@ -124,7 +126,7 @@ class LoadGenerator(StoppableWork):
             self._reader.stop()
 
     def run(self) -> LoadBlock:
-        """Send the requests and return the block; raises StoppedError after ``stop``."""
+        """Send the requests and return the measurements; raises StoppedError after ``stop``."""
         self._check_stop()
         started, cpu = datetime.now(UTC).isoformat(timespec="seconds"), time.process_time()
         self._began = time.perf_counter()
@@ -218,7 +220,10 @@ class LoadGenerator(StoppableWork):
                 each.join(0.1)
 
     def _due(self, user: int | None, at: float) -> Due | None:
-        """Return the next request; None if the maximum number of requests was sent."""
+        """Return the next request, due ``at`` seconds after the start of the measurement.
+
+        None if the maximum number of requests was sent.
+        """
         with self._lock:
             if self._dealt >= self._left:
                 return None

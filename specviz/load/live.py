@@ -1,4 +1,4 @@
-"""The state of a block in progress, for a view that refreshes while a sweep runs."""
+"""The state of a load test that is running, for a view that refreshes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_USERS = 64  # shown one by one
 
 
 class LoadNow(Value):
-    """The block that is being measured now: requests to one server with one number of users.
+    """The measurement in progress (a block): requests to one server at one level of load.
 
     ``elapsed`` and the planned ``seconds`` include the ramps before and after the measured window.
     """

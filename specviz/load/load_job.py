@@ -1,4 +1,4 @@
-"""The background job of a load sweep."""
+"""The background job of a load test."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class _AllSentError(Exception):
 
 
 class LoadJob(Job):
-    """A job that extends ``sweep`` block by block.
+    """A job that measures a load test block by block and adds each block to ``sweep``.
 
-    ``now`` is the block in progress, None between blocks. ``sweep`` is stored after every unit
-    (A B B A at one level).
+    A block is one server under one level of load. ``now`` is the block in progress, None between
+    blocks. ``sweep`` is stored after every unit: all servers at one level, then all of them in
+    reverse order (A B B A).
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class LoadJob(Job):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return the number of finished blocks, and the number of planned blocks."""
+        """Return the number of finished measurements (blocks), and the number of planned ones."""
         order = self.order
         stages = stages_of(order, self._sweep.lanes)
         each = sum(len(unit_of(stage)) for stage in stages) * len(order.settings.levels)
@@ -172,7 +173,7 @@ class LoadJob(Job):
         self._restart_seconds.append(time.monotonic() - began)
 
     def _warm_up(self, lane: LoadLane) -> None:
-        """Request one short answer, because an engine's first answer may take long."""
+        """Request one short answer from the engine, because its first answer may take long."""
         self._check_stop()
         self._step = f"warming up {lane.label}"
         settings = self.order.settings
@@ -286,7 +287,7 @@ class LoadJob(Job):
         )  # fmt: skip
 
     def _counters(self, lane: LoadLane) -> Counters | None:
-        """Return the counters; if the engine does not answer, wait for it up to a time limit."""
+        """Return the engine's counters; if it does not answer, wait for it up to a time limit."""
         try:
             return self._read(lane)
         except ServerError:
@@ -303,7 +304,7 @@ class LoadJob(Job):
     def _counters_after(
         self, lane: LoadLane, before: Counters | None, block: LoadBlock
     ) -> Counters | None:
-        """Wait until the counters include the block's tokens or time is up; return the counters."""
+        """Return the engine's counters, once they include the block's tokens or time is up."""
         if before is None:
             return None
         received = sum(each.tokens for each in block.requests)
@@ -333,7 +334,11 @@ class LoadJob(Job):
 def was_restarted(
     before: Counters | None, after: Counters | None, gauges: Sequence[EngineGauges]
 ) -> bool:
-    """Return whether a counter decreased from ``before`` to ``after`` or between gauge readings."""
+    """Return whether the engine was restarted, which resets its counters.
+
+    It was if a counter is lower in ``after`` than in ``before``, or if the number of prompt tokens
+    decreased from one entry of ``gauges`` to the next.
+    """
     if before and after and went_back(before, after):
         return True
     return any((new.prompt_tokens or 0) < (old.prompt_tokens or 0) for old, new in pairwise(gauges))

@@ -1,9 +1,10 @@
-"""The lanes of a load sweep, and the order of its blocks.
+"""The order of a load test: which server is measured at which level of load, and when.
 
-A block loads one lane at one level. A stage is the part of a sweep between two restarts of the
-engine. Without a restart command there is one stage with all lanes. A unit of a stage is A B B A at
-one level: all lanes, then all lanes in reverse order, so that a slow drift of the machine affects
-all lanes alike. A pass makes one unit at every level.
+A lane is a server with its settings, with or without speculation. A level is a number of users, or
+of requests per second. A block measures one lane at one level. A unit is A B B A at one level: all
+lanes, then all lanes in reverse order, so that a slow drift of the machine affects all lanes alike.
+A pass has one unit at every level. A stage is the part of the test between two restarts of the
+engine; without a restart command, one stage has all lanes.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ DRAIN = 1.0  # seconds that the last answers of a block are expected to take
 
 
 class LoadOrder(Value):
-    """The engines, prompts and settings of a load sweep.
+    """The engines, prompts and settings of a load test.
 
-    Each of ``servers`` speculates and is a lane. ``alone`` runs the target alone; if it is None,
-    the first server turns speculation off per request, or is restarted with γ 0. Every ``{gamma}``
-    in ``restart_command`` is replaced by one of ``gammas``.
+    Each of ``servers`` speculates. ``alone`` runs the target alone; if it is None, the first server
+    turns speculation off per request, or is restarted with γ 0. Every ``{gamma}`` in
+    ``restart_command`` is replaced by one of ``gammas``.
     """
 
     servers: tuple[ServerInfo, ...]
@@ -70,7 +71,11 @@ class LoadOrder(Value):
 
 
 class Stage(Value):
-    """The lanes that run between two restarts. The first of these restarts sets ``gamma``."""
+    """The part of a load test between two restarts of the engine.
+
+    ``lanes``: the indices of the servers and settings that are measured. ``gamma``: the γ that the
+    first of the two restarts sets.
+    """
 
     lanes: tuple[int, ...]
     gamma: int | None = None
@@ -116,7 +121,7 @@ def check_settings(settings: LoadSettings) -> None:
 
 
 def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
-    """Return the lanes: the target alone first if there is one, then those that speculate."""
+    """Return what to compare: the target alone first, if possible, then each server and γ."""
     first = order.servers[0]
     if order.gammas:
         found = [LoadLane(kind="speculative", info=first, gamma=each) for each in order.gammas]
@@ -136,7 +141,10 @@ def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
 def stages_of(
     order: LoadOrder, lanes: Sequence[LoadLane], repetition: int = 0
 ) -> tuple[Stage, ...]:
-    """Return the stages of one repetition; in odd repetitions, their order is reversed."""
+    """Return the parts of one repetition that restarts of the engine separate.
+
+    In odd repetitions, their order is reversed.
+    """
     if not order.gammas:
         return (Stage(lanes=tuple(range(len(lanes)))),)
     always = tuple(
@@ -151,18 +159,21 @@ def stages_of(
 
 
 def unit_of(stage: Stage) -> tuple[int, ...]:
-    """Return the lanes of a unit in the order of their blocks: A B B A."""
+    """Return the order in which one level is measured (A B B A): all lanes, then in reverse."""
     return (*stage.lanes, *reversed(stage.lanes))
 
 
 def levels_of(settings: LoadSettings, unit: int) -> tuple[float, ...]:
-    """Return the levels in the order of pass ``unit``: ascending if it is even, else descending."""
+    """Return the levels of load in the order in which pass number ``unit`` measures them.
+
+    The order is ascending if the number is even, else descending.
+    """
     levels = tuple(sorted(settings.levels))
     return levels if unit % 2 == 0 else levels[::-1]
 
 
 def seconds_of_unit(settings: LoadSettings, stage: Stage) -> float:
-    """Return the expected seconds of one pass, which makes one unit at every level."""
+    """Return the expected seconds to measure each lane of the stage twice at every level."""
     block = 2 * settings.ramp + settings.seconds + DRAIN
     return block * len(unit_of(stage)) * len(settings.levels)
 

@@ -1,6 +1,7 @@
-"""Plan how many A B B A units a sweep has, from the budget and from the spread in a pilot.
+"""Plan how often a load test repeats its measurements, from its budget and from a pilot.
 
-The budget is the time limit of the whole sweep. The pilot is its first units.
+One repetition (unit) measures all lanes in the order A B B A at one level of load. The budget is
+the time limit of the whole sweep. The pilot is its first units, which show the spread.
 
 The number of units is decided once, after the pilot. If a sweep ended as soon as an interval is
 narrow, the interval would contain the true value too rarely.
@@ -26,14 +27,14 @@ def pilot_units(order: LoadOrder) -> int:
 
 
 def pilot_seconds(order: LoadOrder) -> float:
-    """Return the expected seconds of the pilot, without the time for restarts."""
+    """Return the expected seconds of a sweep's first measurements, without those for restarts."""
     stages = stages_of(order, lanes_of(order))
     seconds = sum(seconds_of_unit(order.settings, each) for each in stages)
     return seconds * order.starts * pilot_units(order)
 
 
 def check_budget(order: LoadOrder) -> None:
-    """Raise ConfigError if the pilot takes longer than the budget."""
+    """Raise ConfigError if the budget is too short for the pilot, the first units of the sweep."""
     seconds = pilot_seconds(order)
     if seconds > order.settings.budget:
         raise ConfigError(
@@ -46,11 +47,13 @@ def check_budget(order: LoadOrder) -> None:
 def units_planned(
     order: LoadOrder, logs: Sequence[Sequence[float]], seconds_each: float, restart: float
 ) -> int:
-    """Return the number of units of each stage, at least as many as in the pilot.
+    """Return how many units (A B B A) to measure at every level between two restarts.
+
+    The result is at least the number of units in the pilot.
 
     Args:
         logs: For each level and lane, the logarithm of the speedup in each unit of the pilot.
-        seconds_each: The seconds of one pass, which makes one unit at every level.
+        seconds_each: The total seconds of one unit at every level.
         restart: The seconds of one restart.
     """
     pilot = pilot_units(order)
@@ -60,7 +63,10 @@ def units_planned(
 
 
 def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
-    """Return how many units are needed to narrow the widest interval of the pilot to ``AIM``."""
+    """Return how many units (A B B A) narrow the widest interval of a speedup to ± ``AIM``.
+
+    ``logs`` has the log speedups in the pilot, as for ``units_planned``.
+    """
     spread = max((stdev(each) for each in logs if len(each) > 1), default=0.0)
     for units in range(max(2, pilot), MOST_UNITS):
         if t_quantile(0.975, units - 1) * spread / math.sqrt(units) <= AIM:
@@ -69,7 +75,7 @@ def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
 
 
 def words_of_most(order: LoadOrder) -> str:
-    """Return the maximum numbers of requests and tokens, and the addresses, as a phrase."""
+    """Return a phrase with the most requests and tokens that are sent, and the addresses."""
     settings = order.settings
     servers = {each.address for each in order.servers} | (
         {order.alone.address} if order.alone else set()

@@ -1,9 +1,10 @@
-"""Deal the prompts of one block so that no lane finds a prompt in a prefix cache.
+"""Deal the prompts of a load test so that no engine finds a prompt in its prefix cache.
 
-Blocks that are compared with each other (A B, or B A) get the same prompts in the same order. If an
-engine cannot switch off its prefix cache for a request, each prompt begins with a number. The
-number is different in every block of a sweep and in every pass over the suite. So prompts differ
-from their first token on, and all lanes miss the cache.
+A block measures one server at one level of load. Blocks that are compared with each other (A B, or
+B A) get the same prompts in the same order. If an engine cannot switch off its prefix cache for a
+request, each prompt begins with a number. The number is different in every block of a sweep and in
+every pass over the suite. So prompts differ from their first token on, and all engines miss the
+cache.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from specviz.record.prompts import SuiteItem
 
 
 class PromptDealer:
-    """Deals the prompts of one block; safe to use from any thread.
+    """Deals the prompts for one measurement (a block) of a load test; safe to use from any thread.
 
     Args:
         order: Seed of the order; equal for blocks that are compared with each other.

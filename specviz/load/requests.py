@@ -1,6 +1,6 @@
-"""One request of a block, from sending it to its last chunk.
+"""Send one request of a load test, and record it up to the last chunk of the answer.
 
-The record of a failed request has the failure as one line, which does not quote the prompt.
+If a request fails, the record has the reason on one line, which does not quote the prompt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING = "The engine ended the answer without a token."
 
 
 class Due(Value):
-    """A request to send. ``scheduled`` is in seconds after the block's start."""
+    """A request to send. ``scheduled``: when it is due, in seconds after the block's start."""
 
     number: int
     user: int | None

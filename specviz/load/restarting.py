@@ -48,7 +48,7 @@ class EngineStarter(StoppableWork):
             _end(process)
 
     def restart(self, command: str, lane: LoadLane, gamma: int | None) -> ServerInfo:
-        """Restart the lane's engine; return its description after the restart."""
+        """Run the restart command with γ; return the engine's description after the restart."""
         before = self._counters(lane)
         self._run(words_of(command, gamma))
         info = self.wait_for(lane)
@@ -61,7 +61,7 @@ class EngineStarter(StoppableWork):
         return info
 
     def wait_for(self, lane: LoadLane) -> ServerInfo:
-        """Wait until the lane's engine answers; return the engine's description.
+        """Wait until the engine answers after a restart; return its description.
 
         Raises:
             ServerError: The engine did not answer in time.

@@ -30,7 +30,9 @@ class Found(Value):
     skipped: tuple[Skipped, ...]
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the model with this short name, name or place; None if there is no such model.
+        """Return the model with this short name, name or ``place``; None if there is none.
+
+        The ``place`` of a model is its folder, file or Hub id.
 
         Raises:
             ConfigError: Several models have this name.
@@ -102,7 +104,7 @@ _LEVELS = ("file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
-    """Return the model's possible names, from short to long: one name for each of ``_LEVELS``."""
+    """Return the model's possible names, the shortest first; each further one adds a detail."""
     last = _GGUF_WORDS.sub("", _as_name(model.name.rpartition("/")[2]))
     kind = model.facts.quantization.lower()
     with_kind = last if kind in last else f"{last}:{kind}"

@@ -44,7 +44,7 @@ def drafts_for(
 
     Args:
         itemsize: Bytes per weight, as in ``ModelFacts.memory``.
-        alphas: Measured acceptance rates, by the places of the target and the draft.
+        alphas: Measured acceptance rates, by the ``place`` of the target and of the draft.
     """
     found = [
         Fit(

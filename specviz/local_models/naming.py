@@ -1,4 +1,4 @@
-"""Resolve model names to places (folders, files, Hub ids or addresses) from which to load."""
+"""Resolve model names to where the models are: a folder, file, Hub id or address."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from specviz.record.run_config import RunConfig
 
 
 def place_of(name: str) -> str:
-    """Return the place of the local model with this name; else return the name itself.
+    """Return the folder, file or Hub id of the local model with this name.
 
-    A path, a server's address and a Hub id are returned unchanged.
+    Any other name is returned unchanged, such as a path, a server's address or a Hub id.
 
     Raises:
         ConfigError: Several models have this name.
@@ -33,18 +33,18 @@ def place_of(name: str) -> str:
 
 
 def draft_place_of(name: str) -> str:
-    """Return the place of a draft; for an embedded pair with a head, return the head's place."""
+    """Return where the draft is: a folder, file or Hub id; for an embedded pair, its head's."""
     return embedded_head(name) or place_of(name)
 
 
 def embedded_head(name: str) -> str | None:
-    """Return the place of the head in the installed embedded pair ``name``; None without a head."""
+    """Return where the head of the installed embedded pair ``name`` is; None without a head."""
     is_head = name in EMBEDDED_HEADS and name in installed_pairs()
     return PairSpec(name=name).draft_place if is_head else None
 
 
 def with_places(spec: PairSpec) -> PairSpec:
-    """Return ``spec`` with names replaced by places, and with the kind of its head."""
+    """Return ``spec`` with model names replaced by folders, files or Hub ids, and ``head`` set."""
     places = {
         role: find(name)
         for role, name, find in (
@@ -57,7 +57,7 @@ def with_places(spec: PairSpec) -> PairSpec:
 
 
 def with_head(spec: PairSpec) -> PairSpec:
-    """Return ``spec`` with ``head`` set to the kind of its draft if the draft is a head."""
+    """Return ``spec``; if its draft is a head, ``head`` is its method, such as ``eagle``."""
     if spec.draft is None:
         return spec
     head = OWN_MTP if spec.draft == OWN_MTP else head_at(spec.draft)
@@ -65,7 +65,7 @@ def with_head(spec: PairSpec) -> PairSpec:
 
 
 def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
-    """Return ``spec`` with the kind of head that the drafter's name implies.
+    """Return ``spec`` with ``head`` set, if the drafter's name implies a head.
 
     The name is needed for a head on the Hub that is not downloaded yet, because its files cannot be
     read. For the drafter ``mtp``, a missing draft becomes the target's own MTP layers.
@@ -80,7 +80,7 @@ def with_drafter(spec: PairSpec, drafter: str) -> PairSpec:
 
 
 def head_at(place: str) -> str:
-    """Return the draft method of the head in a folder or the Hub cache; empty without a head."""
+    """Return the draft method of the head at ``place``, such as ``eagle``; empty without a head."""
     if is_address(place) or place.startswith(PREFIX):
         return ""
     try:
@@ -102,14 +102,17 @@ def _head_in(folder: Path, changed: int) -> str:
 
 
 def with_fitting_drafter(config: RunConfig, spec: PairSpec) -> RunConfig:
-    """Return the settings; replace a drafter that does not fit the pair by the pair's default."""
+    """Return the settings, with the pair's default drafter if theirs does not fit the pair."""
     if config.draft_method.fits(spec.draft_kind):
         return config
     return replace(config, drafter=first_method(spec.draft_kind).name)
 
 
 def check_drafter(spec: PairSpec, method: DraftMethod) -> None:
-    """Raise ConfigError for a drafter that does not work with the pair's kind of draft."""
+    """Raise ConfigError if the drafter does not work with the pair's draft.
+
+    A drafter may need a head of its kind, or a draft model that is not a head.
+    """
     if method.needs_head and not method.fits(spec.draft_kind):
         raise ConfigError(
             f"drafter={method.name} needs {method.does.partition(',')[0]} as its draft.",

@@ -99,7 +99,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
-    """Return what may be a model in an origin's folder, and what was skipped."""
+    """Return the possible models in a program's folder, and what was skipped and why."""
     walk = _Walk(origin)
     if origin.layout == "hub":
         found = list(_hub_models(walk))
@@ -133,7 +133,7 @@ def hub_snapshot(hub_id: str) -> Path | None:
 
 
 def _hub_models(walk: _Walk) -> Iterator[Candidate]:
-    """Yield the models in the Hub cache, each from the snapshot that ``_snapshot`` chooses."""
+    """Yield the models in the Hub cache, each from branch ``main`` or else its newest snapshot."""
     for folder in sorted(walk.origin.folder.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")
         snapshot = _snapshot(folder)

@@ -9,7 +9,7 @@ from specviz.values import Value
 
 
 class PairCosts(Value):
-    """The step costs of one pair, one device and one kind of sampling; ``key`` names all three."""
+    """The stored step costs of one pair, device and kind of sampling; ``key`` names all three."""
 
     key: str
     runs: tuple[RunCosts, ...]

@@ -122,7 +122,7 @@ class Job(StoppableWork):
 
 
 class MakerJob(Job):
-    """A job that makes its runs and studies with a RunMaker."""
+    """A job whose runs and other measurements (studies) a RunMaker makes."""
 
     def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
         super().__init__(name=name, label=label)
@@ -150,7 +150,10 @@ class MakerJob(Job):
         return made
 
     def _make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-        """Make the runs of the blocks; yield a block's index and its newly finished runs."""
+        """Make the runs of the blocks; yield a block's index and its newly finished runs.
+
+        A block is a group of runs that one device makes, one after the other.
+        """
         if not isinstance(self._maker, BlockMaker):
             yield from in_turn(self._make, blocks, set())
             return

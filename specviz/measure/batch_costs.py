@@ -1,7 +1,7 @@
 """Measure the step costs of batches, and store forecasts that are made from them.
 
 The tables of ``step_costs.py`` hold the costs of one sequence. Here, each batch size,
-including 1, is measured at exactly the numbers of rows that its forecast needs.
+including 1, is measured with exactly the numbers of tokens to verify that its forecast needs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MARGIN = 32
 
 
 def contexts_of(pair: Pair) -> tuple[int, ...]:
-    """Return the contexts to measure: ``SHORTEST`` times powers of 4, then the longest context."""
+    """Return the context lengths to measure: ``SHORTEST`` times powers of 4, then the longest."""
     longest = min(pair.max_context or _LONGEST, _LONGEST) - _MARGIN
     found = [SHORTEST]
     while found[-1] * 4 < longest:
@@ -66,7 +66,7 @@ def measure_batch_costs(
     clock: Clock = time.perf_counter,
     say: Callable[[str], None] = lambda _: None,
 ) -> BatchCosts:
-    """Measure the step costs of each batch, at each context at which the batch fits into memory."""
+    """Measure the step costs of each batch size, at each context length that fits into memory."""
     from specviz.engine.decoding.batch_timer import BatchTimer
 
     settings = replace(config, gamma=max(gammas), record=False)
@@ -94,11 +94,11 @@ def measure_batch_costs(
 
 
 def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[float, ...]:
-    """Return the seconds of a plain step, the draft steps and the verifications.
+    """Return the median seconds of a plain step, of draft steps, and of a verification per γ.
 
+    The draft steps are a first step with one token, a first step with two tokens, and a later step.
     Draft phases and verifications alternate as in a run, so that the processor's caches are in the
-    same state as in a run. Plain steps come first, then several turns of a draft phase and a
-    verification. The first turn is not counted.
+    same state as in a run. Plain steps come first. The first repetition of each is discarded.
     """
     plain, drafts = list[float](), [list[float]() for _ in _PHASES]
     verifications: list[list[float]] = [[] for _ in gammas]
@@ -117,7 +117,7 @@ def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[flo
 
 
 def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
-    """Return, for each phase of a turn, its times in several turns; the first is not counted."""
+    """Call ``turn`` several times; return each phase's times, without those of the first call."""
     times = [turn() for _ in range(_FEW if sum(turn()) > _LONG else _SAMPLES)]
     return [list(each) for each in zip(*times, strict=True)]
 

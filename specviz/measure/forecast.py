@@ -44,7 +44,7 @@ class TextOdds(Value):
 
 
 class Profile(Value):
-    """Acceptance of a pair on one kind of text with one set of sampling settings."""
+    """Acceptance probabilities of a pair along texts of one kind, for the same sampling."""
 
     kind: str
     texts: tuple[TextOdds, ...]
@@ -56,7 +56,7 @@ class KeyedProfile(Value):
 
 
 class Shipped(Value):
-    """Acceptance profiles of the embedded pair on the presets, shipped with specviz."""
+    """Acceptance along texts for the presets, shipped with specviz for the embedded pair."""
 
     profiles: tuple[KeyedProfile, ...]
 
@@ -70,9 +70,9 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
 
 
 def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
-    """Return the profile measured here, or else the shipped profile, or None.
+    """Return the pair's acceptance on this kind of text: measured here, else shipped, else None.
 
-    A shipped profile is valid on every machine, because acceptance does not depend on the machine.
+    Shipped values are valid on every machine, because acceptance does not depend on the machine.
     """
     key = profile_key(pair, config, kind)
     return load_value(_KIND, key, Profile) or _shipped_profiles().get(key)
@@ -85,7 +85,7 @@ def _shipped_profiles() -> dict[str, Profile]:
 
 
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
-    """Measure, store and return the acceptance profile of the pair on one kind of preset.
+    """Measure, store and return the acceptance of the pair on one kind of preset.
 
     The target alone decodes every preset of the kind; the draft is scored along these texts.
     """
@@ -110,9 +110,9 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
 
 
 def measure_for_shipping(pair: Pair) -> Shipped:
-    """Measure and return the acceptance profiles of the pair on every kind of preset.
+    """Measure and return the acceptance of the pair on every kind of preset.
 
-    The temperatures are 0 and the default.
+    It is measured at temperature 0 and at the default temperature.
     """
     usual = RunConfig()
     configs = (usual, dataclasses.replace(usual, temperature=0.0))
@@ -138,8 +138,8 @@ def forecast(
 ) -> Forecast | None:
     """Return the predicted speedup of a run.
 
-    Return None if there are no step costs, or if the profile is missing or does not predict the
-    run.
+    Return None if there are no step costs, or if ``profile`` (acceptance on other texts) is missing
+    or does not predict the run.
 
     Args:
         load: The share of the processors that other processes use now. The interval is wider if it
@@ -171,7 +171,7 @@ class _Rounds(Value):
 
 
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
-    """Return the expected rounds along the profile's texts whose prompt is not ``prompt``.
+    """Return the expected rounds along the profile's texts, leaving out the text for ``prompt``.
 
     Return None if all these texts are too short, or if acceptance on them cannot predict the run.
     """
@@ -219,14 +219,14 @@ def _is_predictable(config: RunConfig) -> bool:
 
 
 def can_be_forecast(record: Trace) -> bool:
-    """Return whether the acceptance of this run could be predicted from a profile."""
+    """Return whether acceptance on other texts could predict the acceptance of this run."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
     return known_kind and draft is not None and _is_predictable(config)
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
-    """Return forecasts for every gamma; None if there is no profile or its texts are too short.
+    """Return forecasts for every gamma; None without acceptance on long enough texts of this kind.
 
     Without step costs, the forecasts have no speedups.
     """

@@ -23,7 +23,11 @@ _OPTION = "--suffix-texts"
 
 
 def with_texts(pair: Pair, where: str) -> Pair:
-    """Return the pair with extra texts; ``where`` is a file's path, ``LIBRARY`` or empty."""
+    """Return the pair with texts that suffix lookup searches besides the run's own text.
+
+    Args:
+        where: A text file's path; ``LIBRARY`` for the texts of stored runs; empty for none.
+    """
     if not where:
         return pair
     from specviz.engine.model.suffix_automaton import SuffixAutomaton

@@ -111,8 +111,8 @@ def free_memory(spec: PairSpec) -> int | None:
 class RunMemory:
     """Measures the bytes that a run takes; create the object before the run begins.
 
-    The weights of all models that the run needs are counted, shared tensors once. On a GPU, the
-    peak allocation during the run, minus the allocation before the run, is added.
+    The result is the size of the weights of all models that the run needs; shared tensors count
+    once. On a GPU, the peak allocation during the run, minus the allocation before it, is added.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:

@@ -39,7 +39,7 @@ class MachineWatch:
 
 
 class RecentLoad:
-    """The share of the processors that other processes used in the last moments."""
+    """Measures which share of the processors other processes use."""
 
     def __init__(self) -> None:
         self._begin()
@@ -49,9 +49,10 @@ class RecentLoad:
         self._watch, self._since = MachineWatch(), time.monotonic()
 
     def others(self) -> float | None:
-        """Return the share since the last call; None in the first second.
+        """Return the share of the processors that other processes used since the last measurement.
 
-        Less than a second after a call, return the share that this call returned.
+        If the last measurement is less than a second old, return its result again. In the first
+        second, return None.
         """
         if time.monotonic() - self._since >= _SHORTEST:
             self._found = self._watch.conditions().others
@@ -68,7 +69,7 @@ def _processor_seconds() -> tuple[float, float]:
 
 
 def _clock_share() -> float | None:
-    """Return the clock frequency divided by the highest; None unless both are reported."""
+    """Return the clock frequency as a share of the highest; None unless both are reported."""
     try:
         clock = psutil.cpu_freq()
     except (AttributeError, NotImplementedError, OSError):

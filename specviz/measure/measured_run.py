@@ -108,9 +108,9 @@ class MeasuredRun(Iterator[Round]):
         self._run.stop()
 
     def timed(self) -> Iterator[Baseline]:
-        """Time the target alone and the run again; yield the timing after every slice.
+        """Time the target alone and the run again; yield the timing after every part of the text.
 
-        Yields nothing for a stopped run. A caller that stops early keeps the slices so far.
+        Yields nothing for a stopped run. A caller that stops early keeps the timing so far.
         """
         if not self._wants_baseline or self._run.finish == "stopped" or not self._rounds:
             return
@@ -135,10 +135,11 @@ class MeasuredRun(Iterator[Round]):
         self._pair.last_read = self._read or self._run.read_text() or self._pair.last_read
 
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
-        """Score the text, and add the run's step costs to the stored ones; do nothing after a stop.
+        """Compute the acceptance probabilities along the text, and store the run's step costs.
 
-        If there are no step costs and ``costs`` is set, a table is measured. If a table was
-        measured just before the run, a notice compares the run's own costs with that table.
+        Do nothing if the run was stopped. If there are no step costs and ``costs`` is set, measure
+        them. If step costs were measured just before the run, a notice compares the run's own with
+        them.
         """
         if self._run.finish == "stopped":
             return
@@ -192,7 +193,11 @@ class MeasuredRun(Iterator[Round]):
     def _costs_to_decide_by(
         self, prompt_length: int, on_progress: ProgressCallback | None
     ) -> DraftingCosts | None:
-        """Return the step costs at mid-text; None if the run does not use them to end drafting."""
+        """Return the step costs by which the run decides when to stop drafting.
+
+        They apply to the middle of the text. None if the run does not decide by cost, or if no cost
+        was measured.
+        """
         config = self._config
         if config.until.stopping.name != "cost":
             return None

@@ -46,14 +46,17 @@ class MadeRun(Value):
 
 
 class BlockRun(Value):
-    """A run of a block. A process makes ``warm_up`` before its first run of the same lane."""
+    """A run of a block, and the discarded run that warms up for it.
+
+    A process makes ``warm_up`` only before its first run with the same ``lane``.
+    """
 
     order: RunOrder
     warm_up: RunOrder
 
     @property
     def lane(self) -> tuple[object, ...]:
-        """Return a key; runs with the same key share one warm-up."""
+        """Return the label, pair and settings of the warm-up; runs with equal ones share it."""
         return self.warm_up.label, self.warm_up.spec, replace(self.warm_up.config, seed=0, forks=())
 
 
@@ -122,7 +125,10 @@ class RunMaker(Activity, Protocol):
 
 @runtime_checkable
 class BlockMaker(RunMaker, Protocol):
-    """A maker that also makes blocks; each of its devices makes one block at a time."""
+    """A maker that also makes blocks: groups of runs that one device makes in order.
+
+    Each of its devices makes one block at a time.
+    """
 
     def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
         """Make the blocks; yield a block's index and its finished runs, in any order.
@@ -140,7 +146,7 @@ def in_turn(
     Args:
         make: Makes one run.
         blocks: The blocks to make.
-        warm: Lanes that are already warm; updated in place.
+        warm: ``BlockRun.lane`` of the warm-ups that were already made; updated in place.
     """
     for place, block in enumerate(blocks):
         for run in block.runs:

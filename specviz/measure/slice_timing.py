@@ -95,7 +95,10 @@ def timed_slices(
 
 
 class SliceTimer:
-    """Times slices of up to ``longest`` seconds; ``prefill`` is the target's prefill time."""
+    """Times slices (parts of the text) of up to ``longest`` seconds.
+
+    ``prefill`` is the target's prefill time.
+    """
 
     def __init__(
         self, replay: TimedReplay, rounds: Sequence[Round], longest: float = SLICE_SECONDS
@@ -145,14 +148,17 @@ class SliceTimer:
         self._turns = min(_MOST_TURNS, max(1, round(rounds / self._whole)))
 
     def _mean(self, lane: Lane, first: int, last: int) -> float:
-        """Return a lane's mean seconds for these rounds; a short text is timed several times."""
+        """Return the mean seconds that the run or the target alone takes for these rounds.
+
+        Rounds of a short text are timed several times.
+        """
         return fmean(math.fsum(lane(first, last)) for _ in range(self._turns))
 
 
 def phases_of(
     rounds: Sequence[Round], passes: Sequence[Sequence[RoundTimes]]
 ) -> tuple[PhaseTimes, ...]:
-    """Return the mean times of each kind of round over all passes.
+    """Return, for each kind of round, the mean times of its phases over all timed passes.
 
     Rounds of one kind have equally many candidates and equally many tokens in the first draft
     step.

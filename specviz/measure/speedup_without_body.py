@@ -1,4 +1,4 @@
-"""Find the stored speedup of a pair at its own size, for a run with simulated sizes (bodies)."""
+"""Find the stored speedup of a pair at its real size, for a run with simulated sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _LOOKED_AT = 20  # newest runs with the same settings
 
 
 def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:
-    """Return the speedup of the newest stored run with the trace's settings, but without bodies."""
+    """Return the speedup of the newest stored run like this one, but with models of real size.
+
+    None if there is no such run.
+    """
     config = trace.config
     query = Query(
         pairs=(trace.pair.name,),

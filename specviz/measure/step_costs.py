@@ -1,9 +1,10 @@
-"""Measure, store and combine step costs, by pair, bodies, device, threads and sampling.
+"""Measure, store and combine step costs, by pair, simulated sizes, device, threads and sampling.
 
-A body is a simulated size of a model. Every timed run adds the costs of its phases. The costs for
-another run are fitted to those of earlier runs; a table that was measured directly supplies the
-costs that no run has covered. Runs of other processes are preferred, because a disturbance of this
-process would slow both a run and the costs that should explain this run.
+Step costs are the seconds of a draft step, a target step and a verification. Every timed run adds
+the costs of its phases. The costs for another run are fitted to those of earlier runs; a table that
+was measured directly supplies the costs that no run has covered. Runs of other processes are
+preferred, because a disturbance of this process would slow both a run and the costs that should
+explain this run.
 """
 
 from __future__ import annotations
@@ -197,13 +198,13 @@ def _quality(costs: StepCosts) -> tuple[bool, int, float]:
 
 
 def _table_key(pair: Pair, config: RunConfig) -> str:
-    """Return the key of a measured table. All drafters without draft steps share one key."""
+    """Return the key under which a table is stored; one for all drafters without draft steps."""
     drafter = config.drafter if config.draft_method.has_steps else first_method("").name
     return costs_key(pair, config, drafter)
 
 
 def costs_key(pair: Pair, config: RunConfig, drafter: str = "") -> str:
-    """Return a key made of everything that the cost of a step depends on.
+    """Return the key under which step costs are stored: everything on which they depend.
 
     Args:
         drafter: The drafter's name, if it differs from the one in the settings.
@@ -229,9 +230,10 @@ def _stepwise(pair: Pair, config: RunConfig) -> bool:
 
 
 def _shape(config: RunConfig) -> Iterator[str]:
-    """Yield the key parts for the shape of the draft.
+    """Yield the parts of the storage key that say what a round drafts.
 
-    Yields nothing for one chain from a draft model, because keys of older versions lack this part.
+    Yields nothing for one draft model's single sequence of candidates, because keys of older
+    versions lack this part.
     """
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
@@ -244,9 +246,9 @@ def _shape(config: RunConfig) -> Iterator[str]:
 
 
 def _bodies(models: PairInfo) -> Iterator[str]:
-    """Yield the key parts for the models' bodies.
+    """Yield the parts of the storage key for the simulated sizes of the models.
 
-    Yields nothing for models without a body, because keys of older versions lack this part.
+    Yields nothing for models at their real size, because keys of older versions lack this part.
     """
     for role, model in (("target", models.target), ("draft", models.draft)):
         if model is not None and model.body is not None:
@@ -276,7 +278,7 @@ def _sampling(config: RunConfig) -> str:
 def _usual_settings(config: RunConfig) -> RunConfig:
     """Return the settings without forks; the rule becomes "lossless" unless it changes the costs.
 
-    The rule "match" changes the costs if a round drafts more than one chain.
+    The rule "match" changes the costs if a round drafts several sequences or a tree.
     """
     rule = "match" if config.rule == "match" and not config.is_chain else "lossless"
     return dataclasses.replace(config, rule=rule, epsilon=0.0, residual="leftover", forks=())

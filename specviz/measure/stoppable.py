@@ -1,4 +1,4 @@
-"""Work that any thread may stop."""
+"""Stop work in progress from any thread."""
 
 from __future__ import annotations
 

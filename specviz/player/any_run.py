@@ -24,7 +24,7 @@ def payload_of_run(
 
     Args:
         figures: The metrics of the trace, if already computed.
-        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
+        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
         forked: The run from which this run was forked.
     """
     status = RunStatus(id=run_id, state=state, label=label)

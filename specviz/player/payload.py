@@ -116,7 +116,7 @@ def payload(
         foresees: Whether the bar chart shows the predicted cost of a round if the user has chosen
             another γ or size.
         so_far: Whether the target alone is still being timed.
-        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
+        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
         forked: The run from which this run was forked.
         moment: Where to open the run, as query parameters of a link.
     """
@@ -301,13 +301,16 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass and their relative error; an error of 1 or more becomes None."""
+    """Return a forward pass's seconds, their relative error, and the least possible seconds.
+
+    An error of 1 or more becomes None.
+    """
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return ``gamma`` and its forecast rate; the rate is None if the curves do not reach γ."""
+    """Return γ and its forecast tokens per second (None if the curves do not reach γ)."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 

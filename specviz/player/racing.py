@@ -1,7 +1,7 @@
-"""The data for a race: runs of several lanes on one clock, beside the target alone.
+"""The data for a race: several runs on one clock, beside the target alone.
 
-A lane has the same data as a single run, so that the player can show a chosen lane's text,
-rounds and figures. All times were measured. See assets/player/payload.d.ts.
+A lane is one of the runs. It has the same data as a single run, so that the player can show a
+chosen lane's text, rounds and metrics. All times were measured. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
 def _is_undecided(figures: Sequence[Metrics]) -> bool:
     """Return whether the intervals leave open what is fastest: a lane, or the target alone.
 
-    Return False if a lane has no interval, because the recorded times then decide.
+    If a run has no interval, the recorded times decide, so return False.
     """
     timed = [each for each in figures if each.tokens_per_second and each.speedup_low]
     if len(timed) < len(figures):
@@ -97,7 +97,7 @@ def _is_close(one: Metrics, other: Metrics) -> bool:
 
 
 def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[int, ...]:
-    """Return the indices of the prompts on which every lane has a run."""
+    """Return the indices of the prompts on which every compared lane (pair and settings) ran."""
     made = {(run.job.item, run.job.lane) for run in measured}
     items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
     return tuple(item for item in items if all((item, lane) in made for lane in lanes))
@@ -106,7 +106,7 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return each lane's run on prompt ``item`` whose rate is nearest the lane's median rate.
+    """Return a typical run of each lane on prompt ``item``: the one nearest the median rate.
 
     All lanes race on one prompt, because runs on different prompts do not emit the same text.
     """

@@ -63,7 +63,7 @@ def replay_html(
 
     Args:
         figures: The metrics of the trace, if already computed.
-        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
+        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
         name: The user's name of the run.
         forked: The run from which this run was forked.
         moment: Where to open the run, as query parameters of a link.

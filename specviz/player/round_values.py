@@ -161,7 +161,10 @@ def step_seconds(steps: StepTimes) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """Return, from the step costs, a target step's seconds in the middle of a full-length text."""
+    """Return the seconds of a target step in the middle of a text of full length.
+
+    None without step costs.
+    """
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2

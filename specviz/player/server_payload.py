@@ -200,6 +200,6 @@ def _left_out(trace: ServerTrace) -> JsonObject:
 
 
 def _edition(trace: ServerTrace) -> str:
-    """Return a key that changes when the engine reports more about the same rounds."""
+    """Return a hash of the reported counts; it changes when the engine reports more on a round."""
     content = repr([(each.num_tokens, each.drafted, each.accepted) for each in trace.rounds])
     return blake2b(content.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""The summary above the player for another engine's answer: a sentence and reported figures.
+"""The summary above the player for another engine's answer: a sentence and reported metrics.
 
 No speedup is shown unless the same model was timed without speculation.
 """
@@ -67,7 +67,7 @@ def _because(trace: ServerTrace) -> str:
 
 
 def _outside_rounds(trace: ServerTrace) -> str:
-    """Explain the steps that have no number in the player."""
+    """Return why some steps have no number in the player; empty if all have one."""
     if trace.grounds == "none" or all(map(is_round, trace.rounds)):
         return ""
     first = "" if is_round(trace.rounds[0]) else " The first step is the pass over the prompt."
@@ -75,7 +75,7 @@ def _outside_rounds(trace: ServerTrace) -> str:
 
 
 def speedup_words(trace: ServerTrace) -> str | None:
-    """Return the speedup with its interval; None if no block was timed."""
+    """Return a sentence with the speedup; None if the target alone was not timed."""
     from specviz.servers.baseline import speedup_of
 
     found = speedup_of(trace.baseline) if trace.baseline else None
@@ -110,20 +110,20 @@ def pace_alone(blocks: tuple[ServerBlock, ...]) -> float | None:
 def _card(
     name: str, quantity: Quantity, value: float | None, note: str = "", **texts: str
 ) -> JsonObject:
-    """Return a figure as the player shows it; ``texts`` are its label and its help."""
+    """Return a metric as the player shows it; ``texts`` are its label and its help."""
     shown = quantity.shown(value)
     return {"id": name, "value": value, "shown": shown, "note": note, **texts}
 
 
 def _known_card(name: str, value: float | None, note: str, **replaced: str) -> JsonObject:
-    """Return a figure of the catalogue; ``replaced`` overrides its label or help."""
+    """Return a metric of the catalogue; ``replaced`` overrides its label or help."""
     figure = CATALOGUE[name]
     texts = {"label": titled(figure.label), "help": f"{figure.definition}."} | replaced
     return _card(name.replace("_", "-"), figure.quantity, value, note, **texts)
 
 
 def _noted(card: JsonObject, *, growing: bool) -> JsonObject:
-    """Return the card; if the card has no value, add that the engine did not report it (yet)."""
+    """Return the metric; without a value, with a note that the engine did not report it (yet)."""
     missing = _NOT_REPORTED_YET if growing else _NOT_REPORTED
     return card if card["note"] or card["value"] is not None else card | {"note": missing}
 

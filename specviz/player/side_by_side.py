@@ -1,7 +1,7 @@
 """Stored runs of specviz and other engines side by side: a table, a race, and their caveats.
 
-The runs were timed at different times, so no speedup is computed between runs. A figure that an
-engine does not report is shown as a dash; a figure that no engine reports is left out.
+The runs were timed at different times, so no speedup is computed between runs. A metric that an
+engine does not report is shown as a dash; a metric that no engine reports is left out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEGEND = (
 
 
 def rows_beside(traces: Sequence[AnyTrace]) -> tuple[Row, ...]:
-    """Return a row for each figure that at least one run has."""
+    """Return a table row for each metric that at least one run has."""
     rows = zip(_NAMES, zip(*map(_column, traces), strict=True), strict=True)
     return tuple((name, cells) for name, cells in rows if set(cells) != {UNKNOWN})
 

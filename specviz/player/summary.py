@@ -1,6 +1,6 @@
-"""A run's figures as the player shows them: a verdict, four main figures, and other figures.
+"""A run's metrics as the player shows them: a verdict, four main metrics, and the others.
 
-The figures' names and definitions are in the catalogue, ``figures.catalogue``.
+The metrics' names and definitions are in the catalogue, ``figures.catalogue``.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def summary(
     own_speedup: SpeedupWithoutBody | None = None,
     round_cost: RoundCost | None = None,
 ) -> JsonObject:
-    """Return the headline and the bar chart above the player, and the figures below the player.
+    """Return the headline and the bar chart above the player, and the metrics below the player.
 
     Args:
         sentence: Shown as the headline while the run has no verdict.
         growing: Whether the run is not finished.
         so_far: Whether the target alone is still being timed.
-        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
+        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
         round_cost: The costs in the bar chart; by default those of the mean round of this run.
     """
     if sentence:
@@ -147,7 +147,7 @@ def _own_size(own: SpeedupWithoutBody) -> str:
 def _bodies(
     trace: Trace, metrics: Metrics, own_speedup: SpeedupWithoutBody | None, *, growing: bool
 ) -> tuple[str, ...]:
-    """Describe the bodies; for a finished run, also their effect on the speedup."""
+    """Return sentences on simulated sizes; for a finished run, on their effect on the speedup."""
     if growing:
         return cost_sentences(trace.pair)
     return body_sentences(trace, metrics, own_speedup)
@@ -168,7 +168,7 @@ def _finer(trace: Trace, m: Metrics) -> tuple[str, ...]:
 
 
 def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
-    """Return a figure with its help; ``note`` replaces the catalogue's note."""
+    """Return a metric with its label, value and help; ``note`` replaces the catalogue's note."""
     ranges = _ranges(m)
     ranged = figure.id in ranges
     return {
@@ -182,7 +182,7 @@ def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
 
 
 def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
-    """Return the ends of each figure that is shown as an interval; None for unknown ends."""
+    """Return the ends of each metric that is an interval, by its id; None for unknown ends."""
     coins, prompt = m.intervals.coins, m.intervals.prompt
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,
@@ -198,7 +198,7 @@ def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
 
 
 def _shown(figure: Figure, m: Metrics) -> str:
-    """Return a figure as text. An imprecise speedup is shown as its interval or as a dash."""
+    """Return a metric's value as text. An imprecise speedup is shown as an interval or a dash."""
     ends = m.speedup_interval
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
         return UNKNOWN if is_too_wide(*ends) else figure.quantity.between(*ends)

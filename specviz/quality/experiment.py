@@ -1,9 +1,10 @@
 """The experiment: which rules write texts, and which of their texts are compared.
 
-The first lane is lossless. The second lane is the control: the same settings with other seeds, so
-its expected win rate against the first lane is one half. Then each lossy rule has a lane per
-epsilon. Over-acceptance has two lanes per epsilon: one draws recovered tokens from the residual
-(OPT in Yin et al. 2024, theorem 4), the other from the target's distribution (UNO).
+A lane is a rule with its settings. The first lane is lossless. The second lane is the control: the
+same settings with other seeds, so its expected win rate against the first lane is one half. Then
+each lossy rule has a lane per epsilon. Over-acceptance has two lanes per epsilon: one draws
+recovered tokens from the residual (OPT in Yin et al. 2024, theorem 4), the other from the target's
+distribution (UNO).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LOSSLESS, CONTROL = 0, 1  # indices of their lanes
 
 
 class Contest(Value):
-    """Two lanes whose texts are compared; ``second`` is the reference."""
+    """Two rules whose texts are compared, by their lanes' indices; ``second`` is the reference."""
 
     first: int
     second: int
@@ -108,7 +109,10 @@ class Experiment(Value):
 
     @property
     def contests(self) -> tuple[Contest, ...]:
-        """Return all contests: the control, each rule against lossless, and OPT against UNO."""
+        """Return all comparisons of texts: the control, each lossy rule, and OPT against UNO.
+
+        OPT and UNO are over-acceptance with recovered tokens from the residual and from the target.
+        """
         lanes = self.plan.lanes
         control = Contest(
             first=CONTROL, second=LOSSLESS, epsilon=0.0, label="lossless against lossless"

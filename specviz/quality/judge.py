@@ -87,8 +87,8 @@ class JudgedPair(Value):
 class JudgeBias(Value):
     """How often the judge chose the answer shown first, and how often the longer answer.
 
-    ``first_place`` and ``longer`` are shares; None without any choice. ``failure`` is the error
-    message of the last failed question.
+    ``first_place`` and ``longer`` are shares; None if the judge made no choice. ``failure`` is the
+    error message of the last failed question.
     """
 
     first_place: float | None
@@ -222,7 +222,7 @@ def read_choice(reply: object) -> Choice:
 
 
 def pairs_to_judge(count: int, most: int, random: Random) -> Iterator[tuple[int, int]]:
-    """Yield up to ``most`` of the count x count pairs of texts, drawn without replacement."""
+    """Yield indices of up to ``most`` of the count × count pairs of texts, in random order."""
     everything = [(one, other) for one in range(count) for other in range(count)]
     yield from random.sample(everything, min(most, len(everything)))
 

@@ -100,7 +100,7 @@ class QualityJob(ComparisonJob):
 
     @property
     def scored(self) -> tuple[int, int]:
-        """Return the number of scored texts (with a judge: of judged pairs) and the planned one."""
+        """Return how many texts (with a judge: pairs) are scored, and how many are planned."""
         return self._scored
 
     def stop(self) -> None:

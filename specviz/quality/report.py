@@ -27,12 +27,13 @@ _SCORES: dict[Measure, str] = {
 
 
 class RuleResult(Value):
-    """The results of one lane.
+    """The results of one rule with its settings (a lane).
 
-    ``over_lossless``: the lane's tokens per second divided by those of the lossless lane.
-    ``rejected``: the share of tested candidates that were rejected. ``bias``: the mean bias of a
-    token. ``score``: the mean score of a text, None with a judge. ``won``: the win rate against
-    lossless texts. It is None with the measure *distance*, because lossless texts then always win.
+    ``over_lossless``: its tokens per second divided by those of the lossless lane. ``rejected``:
+    the share of tested candidates that were rejected. ``bias``: the mean total variation distance
+    between the rule's and the target's next-token distributions. ``score``: the mean score of a
+    text, None with a judge. ``won``: the win rate against lossless texts. It is None with the
+    measure *distance*, because lossless texts then always win.
     """
 
     label: str
@@ -48,9 +49,9 @@ class RuleResult(Value):
 
 
 class ContestResult(Value):
-    """The result of a contest.
+    """The result of comparing the texts of two rules.
 
-    ``bias``: the first lane's bias minus the second lane's bias, as a mean over prompts.
+    ``bias``: the first rule's bias minus the second rule's bias, as a mean over prompts.
     """
 
     contest: Contest
@@ -94,12 +95,12 @@ def make_report(
     scores: Mapping[tuple[int, int, int], float],
     judge: JudgeBias | None = None,
 ) -> QualityReport:
-    """Return the report.
+    """Return the report on an experiment.
 
     Args:
         runs: The finished runs of the experiment's plan.
-        compare: Returns the outcomes of a contest.
-        scores: The score of each run's text, by the run's key; empty with a judge.
+        compare: Returns, for each prompt, the outcome (1, 0.5 or 0) of each pair of texts.
+        scores: The score of each run's text, by lane, prompt and repeat; empty with a judge.
     """
     lanes = experiment.plan.lanes
     by_lane = [[run for run in runs if run.job.lane == at] for at in range(len(lanes))]
@@ -138,7 +139,7 @@ def make_report(
 
 
 def _biases(runs: Sequence[LaneRun]) -> dict[int, float]:
-    """Return, for each prompt, the mean bias of a token."""
+    """Return the mean distance from the target's next-token distributions, by prompt index."""
     found: dict[int, list[float]] = {}
     for run in runs:
         if (distance := recorded_distance(run.trace)) is not None:

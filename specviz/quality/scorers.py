@@ -105,9 +105,10 @@ def plain(prompt: TypedPrompt) -> str:
 
 
 def recorded_distance(trace: Trace) -> float | None:
-    """Return the mean bias over tested candidates and bonus tokens.
+    """Return the mean bias of a run's tested candidates and bonus tokens.
 
-    Bonus tokens count with bias 0. None if the run did not record the biases.
+    A candidate's bias is the distance between the next-token distributions of the rule and of the
+    target; a bonus token has bias 0. None if the run did not record the biases.
     """
     biases = list[float]()
     for entry in trace.rounds:

@@ -29,7 +29,7 @@ def rule_sentences(report: QualityReport) -> tuple[str, ...]:
 
 
 def other_sentences(report: QualityReport) -> tuple[str, ...]:
-    """Return the sentences on OPT against UNO, on the control, and on the scorer itself."""
+    """Return the sentences on variants of over-acceptance, on the control, and on the scorer."""
     preferred = PREFERRED[report.measure]
     return (
         *(

@@ -34,9 +34,9 @@ def advice(answer: Answer) -> str:
 
 
 def confirmation(answer: Answer, measured: Sequence[MeasuredCell]) -> str:
-    """Return the measured speedup of the best setting, compared with the expected one.
+    """Return sentences that compare the measured with the expected speedup of the best settings.
 
-    Return "" if the setting was not measured.
+    Return "" if these settings were not measured.
     """
     if answer.best is None:
         return ""
@@ -94,7 +94,7 @@ def _width(answer: Answer, cell: Cell) -> str:
 
 
 def reason(candidate: Candidate, cell: Cell) -> str:
-    """Return the figures that explain a candidate's rank."""
+    """Return what explains a candidate's rank: acceptance, tokens per round and step costs."""
     times, alpha = candidate.costs_of(cell), candidate.alpha(cell.temperature)
     reasons: list[str] = []
     if alpha is not None:
@@ -118,7 +118,7 @@ def reason(candidate: Candidate, cell: Cell) -> str:
 
 
 def _break_even(candidate: Candidate, cell: Cell, times: StepTimes) -> float | None:
-    """Return the α at which the settings are as fast as the target alone.
+    """Return the α above which the settings are faster than the target alone.
 
     Return None if no α is high enough, or if α does not determine the tokens per round.
     """
@@ -128,7 +128,7 @@ def _break_even(candidate: Candidate, cell: Cell, times: StepTimes) -> float | N
 
 
 def speedup_text(cell: Cell) -> str:
-    """Return a cell's speedup with its interval."""
+    """Return the speedup at one γ and temperature, with its interval, as text."""
     if cell.speedup is None:
         return f"{TOKENS.bare(cell.tau)} tokens per round; the speedup needs step costs"
     least = "at least " if cell.basis == "at least" else ""
@@ -136,7 +136,7 @@ def speedup_text(cell: Cell) -> str:
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
-    """Return whether the values are expected, lower bounds or measured, and from which data."""
+    """Return whether a speedup is expected, a lower bound or measured, and from which data."""
     texts = counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
     costs = "" if own else ", with the step costs of token-by-token verification"

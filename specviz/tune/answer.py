@@ -28,7 +28,7 @@ _MORE_ACCEPTED = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A lane (pair and settings), its scored texts, short runs, and step costs by temperature."""
+    """A pair and its settings, with its scored texts, short runs, and step costs by temperature."""
 
     label: str
     lane: Lane
@@ -58,7 +58,7 @@ class Candidate:
         return with_runs(found, self.runs, known_tau=self.form == "exact")
 
     def chances(self, text: ScoredText) -> Floats:
-        """Return the acceptance probabilities along a text, as input to ``theory.along``."""
+        """Return each token's acceptance probability along a text, as input to ``theory.along``."""
         return chances_of(self.config, text)
 
     def _known_costs(self, temperature: float) -> StepCosts | None:
@@ -126,7 +126,7 @@ def matches_of(text: ScoredText) -> Sequence[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The candidates of a question, and their ranking. Both are partial until ``complete``."""
+    """The candidates of a question and their ranking; both may change until ``complete``."""
 
     question: Question
     candidates: tuple[Candidate, ...]

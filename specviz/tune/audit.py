@@ -244,7 +244,7 @@ class _FreshDistributions:
 
 
 def _places(before: Round | None, entry: Round) -> list[Place]:
-    """Return the group of each emitted token of a round, such as ``after an acceptance``."""
+    """Return each emitted token's group by what came before it, such as "after a rejection"."""
     first: Place = "start"
     if before is not None and before.extra_kind == "recovered":
         first = "after a rejection"

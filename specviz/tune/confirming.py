@@ -1,8 +1,8 @@
 """Background jobs that measure chosen cells (γ and temperature) equally often, or in a race.
 
-A race drops slower cells early and spends its time on the fastest ones. Each stage of a race is a
-comparison plan with prompts or seeds that no earlier stage used. Measurements of earlier stages
-still count.
+A race drops slower cells early and spends its time on the fastest ones. It has stages, and each
+stage is a comparison with prompts or seeds that no earlier stage used. Measurements of earlier
+stages still count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FULL = 12  # measurements of each candidate in a full comparison; a race takes 
 
 
 class CellsJob(ComparisonJob):
-    """A job that measures every cell on every prompt."""
+    """A job that measures every cell (a candidate's γ and temperature) on every prompt."""
 
     def __init__(
         self,
@@ -48,7 +48,11 @@ class CellsJob(ComparisonJob):
 
 
 class RaceJob(MakerJob):
-    """A job that measures the cells in a race; at the end, ``cells`` begins with the fastest."""
+    """A job that searches for the fastest cell (a candidate's γ and temperature).
+
+    It measures all cells a few times, drops the slower half, and repeats. At the end, ``cells``
+    begins with the fastest.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class RaceJob(MakerJob):
     def cells(self) -> tuple[MeasuredCell, ...]:
         """Return the measured cells: those still in the race, then the others, last dropped first.
 
-        After the race, the fastest cell is first.
+        A cell is a candidate's γ and temperature. After the race, the fastest cell is first.
         """
         with self._lock:
             known = [(place, self._cell(place)) for place, runs in self._runs.items() if runs]
@@ -101,7 +105,10 @@ class RaceJob(MakerJob):
             self._take(run)
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
-        """Plan a stage with unused prompts; if too few are left, with used ones and new seeds."""
+        """Return the comparison for a stage of the race, on prompts that no earlier stage used.
+
+        If too few are left, it repeats used prompts with new seeds.
+        """
         number = stage.measurements
         choices = [self.choices[each] for each in self._left]
         if begun + number <= len(self._items):
@@ -131,7 +138,7 @@ class RaceJob(MakerJob):
 
 
 def _with_items(stages: Sequence[Stage], count: int) -> tuple[Stage, ...]:
-    """Add measurements to each stage, until all prompts of the stage run equally often."""
+    """Increase the measurements of each stage until it uses all its prompts equally often."""
     whole = (
         math.ceil(each.measurements / count) * min(count, each.measurements) for each in stages
     )

@@ -76,7 +76,7 @@ def setting_words(changes: Mapping[str, Any]) -> str:
 
 
 class DoctorReport(Value):
-    """The results: first with the settings in the head's files, then with others, best first."""
+    """How well the head drafts: first with its files' settings, then with others, best first."""
 
     head: str
     target: str
@@ -231,7 +231,7 @@ def _along(
 
 
 def _accepted(scores: np.ndarray) -> np.ndarray:
-    """Return the expected accepted candidates of a round that begins at each text position."""
+    """Return the expected accepted candidates of a round, for each text position as its start."""
     return np.cumprod(scores, axis=1).sum(axis=1)
 
 
@@ -250,7 +250,10 @@ def _result(reading: Reading, scores: np.ndarray, own: np.ndarray, tried: int) -
 
 
 def _interval(gains: np.ndarray, level: float) -> tuple[float, float]:
-    """Return Student's interval of the mean over blocks of neighbouring text positions."""
+    """Return Student's interval of the mean gain.
+
+    Neighbouring positions are not independent, so the interval uses means over groups of them.
+    """
     count = max(2, len(gains) // _BLOCK)
     blocks = [float(block.mean()) for block in np.array_split(gains, count)]
     half = t_quantile(1 - level / 2, count - 1) * stdev(blocks) / count**0.5

@@ -19,7 +19,10 @@ def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
 
 
 def _lossless_cell(candidate: Candidate, matching: Cell) -> Cell:
-    """Return the cell with specviz's lossless rule, at the γ and temperature of ``matching``."""
+    """Return the candidate's speedup and tokens per round under its own acceptance rule.
+
+    They apply to the γ and temperature of ``matching``. If they are not known, return ``matching``.
+    """
     return candidate.surface.cell(matching.gamma, matching.temperature) or matching
 
 

@@ -41,10 +41,11 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
 
 def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
-    """Return the indices of the ``count`` candidates with the highest means, in ascending order.
+    """Return the indices of the ``count`` fastest candidates, in ascending order.
 
     Args:
-        logs: Logarithms of each candidate's speeds. Candidates without a speed rank last.
+        logs: Logarithms of each candidate's speeds, whose trimmed means are compared. Candidates
+            without a speed rank last.
     """
     means = [_mean(each) for each in logs]
     ranked = sorted(range(len(logs)), key=lambda place: -means[place])

@@ -21,7 +21,7 @@ Choice = tuple[Candidate, Cell]
 
 
 class MeasuredCell(Value):
-    """A cell's speedup, as expected before the runs and as measured.
+    """The speedup at a candidate's γ and temperature, as expected before the runs and as measured.
 
     The interval covers the variation between prompts; with one prompt, between repeated runs of it.
     """
@@ -51,7 +51,7 @@ def off_by(cell: MeasuredCell) -> str:
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:
-    """Return the best candidate's best cell at each temperature."""
+    """Return the best candidate and its fastest γ, for each temperature of the question."""
     if answer.best is None:
         return ()
     first, _ = answer.best
@@ -74,7 +74,7 @@ def lane_of(candidate: Candidate, cell: Cell) -> Lane:
 def measured_cells(
     choices: Sequence[Choice], plan: Plan, runs: Sequence[LaneRun]
 ) -> tuple[MeasuredCell, ...]:
-    """Return expected and measured speedups of the cells that have a run."""
+    """Return the expected and measured speedups of the choices that were run."""
     found = list[MeasuredCell]()
     for place, (candidate, cell) in enumerate(choices):
         own = [each for each in runs if each.job.lane == place]

@@ -93,7 +93,7 @@ class ShortRunStudy(Value):
 
 
 def raced_gammas(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the values of γ that the short runs try."""
+    """Return the values of γ that the short runs try; for a tree, only its depth."""
     if config.branching:
         return (config.depth,)
     return tuple(each for each in RACED if each in gammas) or gammas[:1]

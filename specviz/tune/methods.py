@@ -53,7 +53,10 @@ def same_method(one: RunConfig, other: RunConfig) -> bool:
 
 
 def form_of(config: RunConfig) -> Form:
-    """Return whether scored texts give the exact expected tokens per round, a bound, or neither."""
+    """Return what the acceptance along scored texts gives for this method.
+
+    It gives the exact expected tokens per round, only a lower bound ("at least"), or "none".
+    """
     if not config.draft_method.has_steps:
         return "exact"  # under any rule: a copied token is accepted if it is the text's next token
     if config.draft_until == "cost" or config.draft_method.needs_head:
@@ -78,7 +81,7 @@ def gammas_of(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def chances_of(config: RunConfig, text: ScoredText) -> Floats:
-    """Return the acceptance probabilities along a text; see ``theory.along``."""
+    """Return each token's acceptance probability along a text, as input to ``theory.along``."""
     assert text.scores is not None
     return acceptance_along(text.scores, config.until.threshold)
 

@@ -55,7 +55,7 @@ class Parity(Value):
 
 @dataclass(frozen=True, slots=True)
 class _EngineParity:
-    """The comparison with one engine."""
+    """Compares the acceptance of one engine with that of specviz along the engine's texts."""
 
     measured: EngineMeasurement
     config: RunConfig
@@ -114,8 +114,9 @@ class _EngineParity:
     ) -> Iterator[SettingCounts | int]:
         """Yield counts for the files' settings, then for the settings that fit the engine best.
 
-        A setting fits best if its counts are nearest to the engine's counts. Before the counts,
-        yield the number of settings tried so far.
+        The counts are the candidates that specviz's rounds draft and accept. Settings fit best if
+        their counts are nearest to the engine's. Before the counts, yield the number of settings
+        tried so far.
         """
         some, far = walked[:_SCREENED], dict[int, float]()
         for index, reading in enumerate(found[1:], 1):
@@ -173,13 +174,13 @@ class _Text(Value, eq=False):
 
 
 class _Walked(Value, eq=False):
-    """A unit (answers that the engine wrote at the same time), with the texts of its answers."""
+    """Answers that the engine wrote at the same time, and their texts with our hidden states."""
 
     unit: Unit
     texts: tuple[_Text, ...]
 
     def counts(self, reading: Reading, parity: _EngineParity) -> Counts:
-        """Return the counts of our rounds along the texts, for one choice of head settings."""
+        """Return how many candidates our rounds along the texts draft and accept."""
         from specviz.engine.heads.following import rounds_along
 
         gamma, counts = parity.measured.gamma, self.unit.counts

@@ -47,7 +47,7 @@ _CAUSES: dict[Condition, str] = {
 
 
 class Reference(Value):
-    """The counts of our rounds along a sample's texts.
+    """How many candidates specviz's rounds draft and accept along the texts of a sample.
 
     There is one entry per unit, that is, per answer or per group of simultaneous answers.
     """
@@ -61,11 +61,14 @@ class Reference(Value):
 
     @property
     def members(self) -> list[list[int]]:
-        """Return the numbers of the prompts in each unit."""
+        """Return the prompts' numbers for each answer or group of simultaneous answers."""
         return [[text.number for text in each.texts] for each in self.sample.units]
 
     def grouped(self, members: Sequence[Sequence[int]]) -> Reference:
-        """Return a reference with merged units: each entry of ``members`` lists units to add up."""
+        """Return a reference whose units are sums of units of this one.
+
+        Each entry of ``members`` lists the indices of the units to add up.
+        """
         units = [replace(self.sample.units[0], counts=total([self.engine[each] for each in some]))
                  for some in members]  # fmt: skip
         return Reference(
@@ -74,12 +77,12 @@ class Reference(Value):
         )
 
     def difference(self) -> Estimate:
-        """Return the mean over the units of log(engine's τ / reference's τ)."""
+        """Return the mean of log(engine's τ / reference's τ) over answers or groups of answers."""
         return accepted_length(self.engine) - accepted_length(self.counts)
 
 
 class SettingCounts(Value):
-    """The counts of our rounds with one choice of head settings, one entry per prompt."""
+    """How many candidates our rounds draft and accept per prompt, with one choice of settings."""
 
     words: str
     counts: tuple[Counts, ...]
@@ -101,7 +104,8 @@ def report_of(
 
     Args:
         references: one for each sample of the measurement.
-        settings: counts by head settings, the files' own first; empty if no others were tried.
+        settings: counts for each choice of head settings, the files' own first; empty if no
+            others were tried.
         tried: the number of settings to choose from, for the correction of intervals.
         departures: for each prompt, the share of tokens that our target clearly would not choose.
         other: another engine's name, and the reference for its answers to the same prompts.
@@ -193,7 +197,7 @@ def _setting(
     gamma: int,
     level: float,
 ) -> tuple[str, list[Finding]]:
-    """Return the settings whose counts are nearest to the engine's, and a list of findings.
+    """Return the head settings whose counts are nearest to the engine's, and the findings.
 
     The list is empty unless these settings are clearly nearer than those of the head's files.
     """
@@ -249,9 +253,10 @@ def _target(departures: Sequence[float], level: float) -> Iterator[Finding]:
 
 
 def _conditions(references: Sequence[Reference], level: float) -> Iterator[Finding]:
-    """Yield findings: compare "repeated" with "alone", and other conditions with "repeated".
+    """Yield a finding for each condition that lowers the engine's acceptance.
 
-    If "repeated" was not measured, compare the other conditions with "alone".
+    The condition "repeated" (the same prompts again) is compared with "alone" (one request at a
+    time). Other conditions are compared with "repeated" or, if it was not measured, with "alone".
     """
     for each in references[1:]:
         condition = each.sample.condition

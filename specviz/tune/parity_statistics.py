@@ -21,7 +21,7 @@ _LEAST_DIFFERENT = 4  # prompts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A value with one residual per prompt; the mean of the residuals is 0."""
+    """An estimate with a residual for each prompt, which gives its interval; their mean is 0."""
 
     value: float
     residuals: np.ndarray
@@ -54,7 +54,7 @@ def mean(values: Sequence[float]) -> Estimate:
 
 
 def accepted_length(counts: Sequence[Counts]) -> Estimate:
-    """Return the mean of log τ over prompts; τ includes the recovered or bonus token."""
+    """Return the mean over prompts of log τ, where τ is the number of tokens per round."""
     return mean([math.log(each.tau) for each in counts])
 
 
@@ -98,7 +98,7 @@ def nearer(
 
 
 def share_interval(count: int, of: int, level: float) -> tuple[float, float]:
-    """Return the exact interval of a share (Clopper and Pearson 1934)."""
+    """Return the exact interval of the share ``count / of`` (Clopper and Pearson 1934)."""
     low = 0.0 if count == 0 else _solved(lambda p: _at_least(count, of, p), level / 2)
     high = 1.0 if count == of else _solved(lambda p: _at_least(count + 1, of, p), 1 - level / 2)
     return low, high

@@ -65,7 +65,7 @@ class Unit(Value):
 
 
 class Sample(Value):
-    """All answers under one condition."""
+    """All answers under one condition, such as one request at a time."""
 
     condition: Condition
     temperature: float
@@ -130,7 +130,7 @@ class Rates(Value):
 
 
 class PositionResult(Value):
-    """Acceptance at a position.
+    """Acceptance of the candidates at one position of the rounds.
 
     ``given``: over rounds that accepted all earlier candidates. ``per_round``: over all rounds.
     """

@@ -119,7 +119,7 @@ class Question(Value):
 
 
 def enough_continuations(items: Sequence[SuiteItem]) -> int:
-    """Return how many texts to write for each prompt.
+    """Return how many different texts the target should write for each prompt.
 
     The interval of a speedup needs several texts, so a single prompt gets several.
     """
@@ -127,7 +127,7 @@ def enough_continuations(items: Sequence[SuiteItem]) -> int:
 
 
 def with_draft(default: Lane, draft: str, target: str) -> Lane:
-    """Return the default lane with its models replaced by this draft and target."""
+    """Return a pair and settings like ``default``, but with this draft and target."""
     spec = with_head(replace(default.spec, name=None, draft=draft, target=target, head=""))
     return replace(default, spec=spec, config=with_fitting_drafter(default.config, spec))
 

@@ -64,9 +64,9 @@ def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
 def fresh_logits(
     pair: Pair, make_step: Any, context: Sequence[int], tokens: Sequence[int]
 ) -> torch.Tensor:
-    """Return the logits that predict each token, from one pass over prompt and text.
+    """Return the logits that predict each token `[num_tokens, vocab_size]`.
 
-    Shape `[num_tokens, vocab_size]`.
+    They come from one pass over prompt and text, without the KV cache of a run.
     """
     import torch
 

@@ -42,10 +42,10 @@ OddsOf = Callable[[ScoredText], ArrayLike]
 
 
 class Cell(Value):
-    """The values at one γ and temperature. ``speedup`` is None without step costs or runs.
+    """A candidate's speedup and tokens per round at one γ and temperature.
 
-    ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). If the
-    speedup is a lower bound, so is ``tau``.
+    ``speedup`` is None without step costs or runs. ``basis``: whether the speedup is expected,
+    measured, or a lower bound ("at least"). If the speedup is a lower bound, so is ``tau``.
     """
 
     gamma: int
@@ -72,7 +72,7 @@ class Surface(Value):
         return tuple(sorted({each.temperature for each in self.cells}))
 
     def best_at(self, temperature: float) -> Cell | None:
-        """Return the fastest cell at a temperature; None if no speedup is known there."""
+        """Return the values at the fastest γ for a temperature; None if no speedup is known."""
         at = [each for each in self.cells if each.temperature == temperature and each.speedup]
         return max(at, key=lambda each: each.speedup or 0.0, default=None)
 
@@ -82,7 +82,7 @@ class Surface(Value):
 
 
 def odds_of(text: ScoredText) -> Sequence[float]:
-    """Return each token's acceptance probability if all candidates before it are accepted."""
+    """Return each token's probability of acceptance, if all candidates before it are accepted."""
     assert text.scores is not None
     return text.scores.odds
 
@@ -94,7 +94,7 @@ def surface(
     odds: OddsOf = odds_of,
     known: KnownRounds | None = None,
 ) -> Surface:
-    """Return a cell for every γ and temperature.
+    """Return the expected speedup and tokens per round for every γ and temperature.
 
     Texts that contain a token with target probability 0 are left out.
 
@@ -134,10 +134,10 @@ def _rounds_along(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list
 
 
 def with_runs(found: Surface, runs: Sequence[ShortRun], *, known_tau: bool) -> Surface:
-    """Return the surface with the speeds of short runs in its cells.
+    """Return ``found`` with measured speedups where there were short runs.
 
     Args:
-        known_tau: Whether to keep the surface's tokens per round, because they are exact.
+        known_tau: Whether to keep the tokens per round of ``found``, because they are exact.
     """
     cells = {(each.gamma, each.temperature): each for each in found.cells}
     by_place: dict[tuple[int, float], list[ShortRun]] = {}
@@ -155,7 +155,7 @@ def with_runs(found: Surface, runs: Sequence[ShortRun], *, known_tau: bool) -> S
 
 
 def _measured(runs: Sequence[ShortRun]) -> Cell:
-    """Return a cell with the geometric mean of the speedups and its interval over the runs."""
+    """Return the geometric mean of the speedups, with its interval over the runs."""
     found = ratio_of({(0, place): math.log(each.speedup) for place, each in enumerate(runs)})
     assert found is not None
     return Cell(
@@ -238,7 +238,10 @@ def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[
 
 
 def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
-    """Return the half-width of the linearized 95 % interval of log(Σ first / Σ second)."""
+    """Return the half-width of the 95 % interval of a log ratio of sums, log(Σ first / Σ second).
+
+    The interval is linearized. None for fewer than two pairs of values.
+    """
     count = len(units)
     if count < 2:
         return None

@@ -129,5 +129,5 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
 
 
 def _known(values: Sequence[float], count: int) -> Sequence[float | None]:
-    """Return the values, or one None per token if a server does not report them."""
+    """Return the values; if a server does not report them, return None for each token."""
     return values or [None] * count

@@ -157,8 +157,8 @@ class TuneJob(MakerJob):
     def _num_more(self, seconds: float) -> int:
         """Return how many further continuations are needed and fit into the time.
 
-        The result is at most the number of existing texts, because the needed number is only
-        estimated roughly.
+        The needed number is only estimated roughly. So the result is at most the number of texts
+        that exist.
         """
         best, have = self.answer.best, self._continuations
         if best is None or not best[1].num_texts or not self._seconds:
@@ -214,7 +214,7 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
-        """Return texts that are already scored with another candidate, as token ids.
+        """Return the token ids of texts that were scored with another candidate, to use them again.
 
         That candidate has the same target as ``lane``, and all its texts are scored. The result is
         () if there is no such candidate. ``first``: the index of the first text to return.
