@@ -24,7 +24,7 @@ _PER_SECOND = {"": 1, "s": 1, "ms": 1000}
 
 
 def quotient(part: float | None, whole: float | None, unit: str = "") -> str:
-    """Return " = part / whole" as text: floats are seconds, shown in ``unit``; integers are counts."""
+    """Return " = part / whole". Floats are seconds, shown in ``unit``; integers are counts."""
     if part is None or not whole:
         return ""
     first = f"{part}" if isinstance(part, int) else _amount(part, unit)

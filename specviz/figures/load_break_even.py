@@ -1,12 +1,11 @@
 """The break-even load, at which the speedup of speculation falls below 1, with its interval.
 
 A level is a load: a number of users or of requests per second. An A B B A unit is one repetition of
-the measurement: target alone, speculation, speculation, target alone. Each unit, or each fresh
-start of the engine, gives the log-speedup at every measured level. Between these levels, the
-log-speedup is interpolated over the logarithm of the level, by the cubic through the four nearest
-levels. At any level, the values of all units or starts give a mean with Student's interval. The
-interval is widened by the error of the interpolation: the difference between the cubic and the
-parabolas through three of the four levels.
+the measurement (see `load_figures`). Each unit, or each fresh start of the engine, gives the
+log-speedup at every measured level. Between these levels, the log-speedup is interpolated over the
+logarithm of the level, by the cubic through the four nearest levels. At any level, the values of
+all units or starts give a mean with Student's interval. The interval is widened by the error of the
+interpolation: the difference between the cubic and the parabolas through three of the four levels.
 
 The interval of the break-even contains every level at which the interval of the speedup contains 1
 (Fieller 1954, for any interpolation that is linear in the data). Fewer than four levels do not

@@ -2,11 +2,11 @@
 
 A lane is one of the compared engines: one with speculation, or one with the target alone. A level
 is a load: a number of users or of requests per second. A block is one lane measured at one level.
-Four blocks in the order A B B A (A: target alone, B: speculation) are a unit. Each unit gives one
-speedup: the ratio of throughputs or, with a fixed rate of requests, of latencies per token. If the
-engine was started several times, the interval covers the differences between starts, because starts
-differ by more than the units within one start. Otherwise the interval covers the differences
-between units.
+An A B B A unit measures lanes one after another and then again in reverse order, at one level. Each
+unit gives one speedup: the ratio of throughputs or, with a fixed rate of requests, of latencies per
+token. If the engine was started several times, the interval covers the differences between starts,
+because starts differ by more than the units within one start. Otherwise the interval covers the
+differences between units.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def speculative_lanes(lanes: Sequence[LoadLane]) -> tuple[int, ...]:
 
 
 def log_speedups(sweep: LoadSweep) -> dict[tuple[int, float], Logs]:
-    """Return the log-speedups of a load sweep: one for each A B B A unit of four blocks.
+    """Return the log-speedups of a load sweep: one for each A B B A unit.
 
     The keys of the result are (engine, load). Each of its values maps (repetition of the sweep,
     unit) to the log-speedup of that unit.

@@ -191,7 +191,10 @@ def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
 
 
 def places_of(entry: Round) -> Iterator[tuple[Candidate, ...]]:
-    """Yield the candidates of each place (those with the same parent), in drawing order."""
+    """Yield the candidates of a round, grouped by their parent, in drawing order.
+
+    Without a tree and with one draft, each candidate is a group of its own.
+    """
     if all(each.parent is None for each in entry.candidates):
         yield from ((each,) for each in entry.candidates)
         return
