@@ -100,7 +100,7 @@ def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None
     Args:
         body: The name of the simulated size.
         cost: What the enlarged model costs.
-        room: The memory that is free for it.
+        room: The resources of this machine, among them its free memory.
         measured: Seconds of a step, if a run at this size measured them.
     """
     named = NAMED_BODIES.get(body)

@@ -1,11 +1,12 @@
 """The break-even load, at which the speedup of speculation falls below 1, with its interval.
 
-A level is a load: a number of users or of requests per second. An A B B A unit is one repetition of
-the measurement (see `load_figures`). Each unit, or each fresh start of the engine, gives the
-log-speedup at every measured level. Between these levels, the log-speedup is interpolated over the
-logarithm of the level, by the cubic through the four nearest levels. At any level, the values of
-all units or starts give a mean with Student's interval. The interval is widened by the error of the
-interpolation: the difference between the cubic and the parabolas through three of the four levels.
+A level is a load: a number of users or of requests per second. An A B B A unit measures
+several engines one after another and then again in reverse order. Each unit, or each fresh start of
+the engine, gives the log-speedup at every measured level. Between these levels, the log-speedup is
+interpolated over the logarithm of the level, by the cubic through the four nearest levels. At any
+level, the values of all units or starts give a mean with Student's interval. The interval is
+widened by the error of the interpolation: the difference between the cubic and the parabolas
+through three of the four levels.
 
 The interval of the break-even contains every level at which the interval of the speedup contains 1
 (Fieller 1954, for any interpolation that is linear in the data). Fewer than four levels do not
@@ -33,7 +34,7 @@ _CONFIDENCE = 0.95
 
 
 class Curves(Value):
-    """The log-speedups at ascending loads (``levels``), one row per repetition or engine start."""
+    """The log-speedups at ascending loads (``levels``), one row per A B B A unit or start."""
 
     levels: tuple[float, ...]
     rows: tuple[tuple[float, ...], ...]
@@ -45,7 +46,7 @@ class BreakEven(Value):
     ``where`` is "above" if the speedup stays above 1 up to the highest measured load, and "below"
     if the speedup is below 1 at the lowest. In both cases, ``value`` is None. ``low`` and ``high``
     are the ends of the interval. An end is None if the interval extends beyond the measured loads.
-    There is an interval only if ``count``, the number of repetitions or of engine starts, is
+    There is an interval only if ``count``, the number of A B B A units or of engine starts, is
     above 1. ``returns``: whether the speedup rises above 1 again at a higher load.
     """
 
@@ -183,10 +184,15 @@ def _crossing(grid: NDArray[np.float64], values: NDArray[np.float64], at: int) -
 def _interval(
     grid: NDArray[np.float64], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the interval of the break-even: the levels where the speedup may be 1.
+    """Return the interval of the break-even: the loads where the speedup may be 1.
 
-    The low end is None unless the speedup is certainly above 1 at the lowest measured level. The
-    high end is None unless the speedup is certainly below 1 at the highest measured level.
+    The low end is None unless the speedup is certainly above 1 at the lowest measured load. The
+    high end is None unless the speedup is certainly below 1 at the highest measured load.
+
+    Args:
+        grid: The logarithms of loads.
+        middle: The mean log-speedup at each load.
+        half: The half-width of its interval.
     """
     above, below = middle - half, middle + half
     low = high = None

@@ -155,9 +155,9 @@ def counts_drafts(config: RunConfig) -> bool:
 
 
 def joint_deviations(number: int, level: float = 0.99) -> float:
-    """Return k such that all of ``number`` z-scores lie within ± k with probability ``level``.
+    """Return k such that all of ``number`` z-scores lie within ± k.
 
-    By the Bonferroni correction, the probability is at least ``level``.
+    By the Bonferroni correction, this holds with probability ``level`` or more.
     """
     return NormalDist().inv_cdf(1.0 - (1.0 - level) / (2 * number))
 

@@ -80,7 +80,7 @@ class Emitted(Value, eq=False):
 
     ``target``, ``draft`` and ``possible`` are [num_tokens, vocabulary]. ``possible`` marks the
     tokens that the target can emit, up to rounding; by default, those with positive probability.
-    ``places`` says, for each token, what came before it, such as a rejection.
+    ``places`` groups the tokens, such as those after a rejection.
     """
 
     tokens: Sequence[int]
@@ -162,7 +162,7 @@ def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats
         chances: The target's probability of each set of tokens, target_t(A_t):
             [num_tokens, num_sets].
         hits: Whether the emitted token is in the set: [num_tokens, num_sets].
-        places: What came before each token; it decides which bets apply.
+        places: The group of each token, which decides what bets are made on it.
     """
     factors = _logs((hits - chances)[..., None]) * _bet_on(chances[..., None])
     named = np.asarray(places, dtype=object)
@@ -193,7 +193,7 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Append the log-factors of one more bet: that the target emits tokens that it cannot emit.
+    """Append the log-factors of one more bet: that a token is emitted which the target cannot emit.
 
     ``gains`` holds the log-factors of the other bets, one column each.
     """

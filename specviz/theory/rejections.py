@@ -43,11 +43,11 @@ def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def lower_bound(chains: Chains) -> float:
-    """Return the fewest expected rejections that a lossless algorithm with one draft can have.
+    """Return the fewest expected rejections of lossless algorithms that verify token by token.
 
-    By theorem 2 of Yin et al. 2024, this holds for algorithms that verify token by token: the
-    verdict on a token depends on this token and earlier ones, not on later ones. Algorithms with
-    several drafts or block verification (Sun et al. 2024) can have fewer rejections.
+    Theorem 2 of Yin et al. 2024. These algorithms (class F there) have one draft, and the verdict
+    on a token depends on this token and earlier ones, not on later ones. Algorithms with several
+    drafts or block verification (Sun et al. 2024) are outside F and can have fewer rejections.
     """
     return total_rejections(chains, 1)
 
@@ -128,12 +128,13 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
     """Return the residual after M rejected drafts, ``[len(nums_drafts), ..., size]``.
 
-    It is not normalised. Its sum is r_1 ... r_M, the probability that all M drafts are rejected; normalised, it is the
-    distribution of the recovered token. The mass of a token is its value here: each draft lowers
-    it by ``total * draft``, where ``total`` is the sum so far, but not below 0. Until another
-    token's mass reaches 0, the mass after k drafts has a closed form, so the loop jumps over these
-    drafts at once. The draft at which a token's mass reaches 0 is a separate step. There are at
-    most one jump and one such step per token, however large M is.
+    The residual is not normalised: its values, here called mass, sum to r_1 ... r_M, the
+    probability that all M drafts are rejected. Normalised, it is the distribution of the recovered
+    token. Each draft lowers a token's mass by ``total * draft``, where ``total`` is the sum before
+    this draft, but not below 0. Until another token's mass reaches 0, the mass after k drafts has a
+    closed form, so the loop jumps over these drafts at once. The draft at which a token's mass
+    reaches 0 is a separate step. There are at most one jump and one such step per token, however
+    large M is.
     """
     for num in nums_drafts:
         _check_num(num)

@@ -147,7 +147,7 @@ def lenient(draft: Chances, target: Chances, lenience: float) -> Distribution:
 
 
 def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Distribution:
-    """Return acceptance probabilities: 1 if the target probability reaches ``threshold``, else 0."""
+    """Return 1 (accept) for tokens with target probability of at least ``threshold``, else 0."""
     if not 0.0 <= threshold <= 1.0:
         raise TheoryError(f"The threshold is {threshold}.", remedy="Give a value from 0 to 1.")
     _, target_probs = distribution_pair(draft, target)
