@@ -3,9 +3,8 @@
 In a slice, some rounds of a run are timed between two passes of the target alone over the same
 tokens. A phase is the drafting, the verification or the rest of a round. Its cost is its time
 divided by the time of a plain step (one token of the target alone). The cost in a run is the
-trimmed geometric mean over its slices. To predict a further run, ``process_spread`` combines the
-costs in earlier runs. Costs that no run has covered come from a table that was measured directly,
-scaled to agree with the runs.
+trimmed geometric mean over its slices. ``process_spread`` combines the costs of earlier runs. Costs
+that no run has covered come from a directly measured table, scaled to agree with the runs.
 """
 
 from __future__ import annotations
@@ -293,10 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return how many times longer, by the table, a first draft step fed two tokens takes.
-
-        Compared with one token; 1 if the table does not contain both times.
-        """
+        """Return the table's time of a first draft step fed two tokens / fed one; 1 if unknown."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
