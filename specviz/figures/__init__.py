@@ -1,5 +1,6 @@
-"""Values computed from a run: figures, intervals, timing, roofline, and sentences about them.
+"""Values computed from a run: metrics, intervals, timing, roofline, and sentences about them.
 
-Nothing here loads a model or draws a page. ``record`` holds the run itself, ``theory`` the
-formulas. ``catalogue`` lists every figure that a page, the command line or a file shows.
+A figure is a number with a name and a definition, such as the acceptance rate. ``catalogue`` lists
+every figure that a page, the command line or a file shows. Nothing here loads a model or draws a
+page. ``record`` holds the run itself, ``theory`` the formulas.
 """

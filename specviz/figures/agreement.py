@@ -26,7 +26,7 @@ class Estimate(Value):
 
 
 class Agreement(Value):
-    """The estimates of one speedup, and sentences on whether they agree."""
+    """The measured speedup of a run, its predictions, and sentences on whether they agree."""
 
     estimates: tuple[Estimate, ...]
     words: str
@@ -37,6 +37,10 @@ def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[
 
     A table does not contain the overhead of a round, so only drafting and verification are
     compared. The result is empty if the costs of a round are unknown.
+
+    Args:
+        table: The step costs that were measured directly.
+        own: The step costs timed in the run.
     """
     measured, timed = (
         _model_cost(metrics(replace(trace, step_costs=each), intervals=False).steps)
@@ -57,9 +61,9 @@ def _model_cost(steps: StepTimes) -> float | None:
 
 
 def agreement(figures: Metrics) -> Agreement | None:
-    """Compare the measured speedup with its predictions.
+    """Compare the measured speedup with the forecast and with the speedup from the step costs.
 
-    Return None without a measured speedup or without any prediction.
+    Return None if the speedup was not measured, or if there is neither prediction.
     """
     made, costs = figures.trace.forecast, figures.trace.step_costs
     ends = (made.low, made.high) if made else None

@@ -20,9 +20,9 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 def log_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
-    """Return the ends value · exp(± error) of an interval; None if a value is unknown.
+    """Return an interval around ``value`` from the half-width ``error`` of log(value)'s interval.
 
-    ``error`` is the half-width of the interval of log(value).
+    The ends are value · exp(± error). The result is None if the value or the error is unknown.
     """
     if value is None or error is None:
         return None

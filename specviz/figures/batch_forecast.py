@@ -58,7 +58,7 @@ def best_gamma(
 
 
 def batch_map(found: BatchForecast) -> tuple[tuple[MapPoint, ...], ...]:
-    """Return the map: one row per context; each row has one point per batch size."""
+    """Return the best number of candidates at each context (rows) and batch size (columns)."""
     return tuple(
         tuple(_point(found, batch, context) for batch in found.costs.batches)
         for context in found.costs.contexts
@@ -76,8 +76,11 @@ def _point(found: BatchForecast, batch: int, context: int) -> MapPoint:
 def break_even_batch(points: tuple[MapPoint, ...]) -> int | None:
     """Return the smallest batch at which speculation is slower than the target alone, or None.
 
-    ``points`` is one row of the map. Speculation uses ``BatchForecast.gamma`` candidates at every
-    point, so the speedup of a point is its ``fixed``.
+    Speculation uses ``BatchForecast.gamma`` candidates at every batch size, so ``MapPoint.fixed``
+    is compared with 1.
+
+    Args:
+        points: One row of `batch_map`: the points of one context, by batch size.
     """
     return next(
         (each.batch for each in points if each.fixed is not None and each.fixed < 1.0), None
@@ -87,7 +90,8 @@ def break_even_batch(points: tuple[MapPoint, ...]) -> int | None:
 def independent_experts(experts: int, per_token: int, rows: int) -> float:
     """Return the expected number of distinct experts that a pass over ``rows`` tokens uses.
 
-    The number is E (1 - (1 - k / E) ** n), with E = ``experts``, k = ``per_token`` and n =
-    ``rows``. Routing is assumed to be independent and uniform.
+    Each token uses ``per_token`` of the ``experts``; routing is assumed to be independent and
+    uniform. The number is E (1 - (1 - k / E) ** n), with E = ``experts``, k = ``per_token`` and
+    n = ``rows``.
     """
     return experts * (1.0 - (1.0 - per_token / experts) ** rows)

@@ -1,8 +1,8 @@
-"""Sentences about bodies (simulated sizes) and about runs with them.
+"""Sentences about simulated sizes (called bodies in the code) and about runs with them.
 
-A body sets the cost of a model and leaves its output unchanged. The speedup of a run with a body
-holds for a pair that costs as much as the enlarged models and accepts as often as the small pair.
-The speedup of the pair without a body is reported beside it.
+A simulated size enlarges a model, so that it costs more, and leaves its output unchanged. The
+speedup of such a run holds for a pair that costs as much as the enlarged models and accepts as
+often as the small pair. The speedup of the pair at its real size is reported beside it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MEANING = (
 
 
 class SpeedupWithoutBody(Value):
-    """The observed speedup of the same pair without bodies, with its interval if known."""
+    """The observed speedup of the same pair at its real size, with its interval if known."""
 
     value: float
     low: float | None = None
@@ -39,7 +39,7 @@ class SpeedupWithoutBody(Value):
 
 
 def speedup_without_body_of(figures: Metrics) -> SpeedupWithoutBody | None:
-    """Return the observed speedup of a run without bodies; None if it was not timed."""
+    """Return the observed speedup of a run at the pair's real size; None if it was not timed."""
     if figures.speedup_observed is None:
         return None
     return SpeedupWithoutBody(
@@ -48,7 +48,7 @@ def speedup_without_body_of(figures: Metrics) -> SpeedupWithoutBody | None:
 
 
 def cost_words(body: BodyInfo, role: str = "target") -> str:
-    """Return a sentence with a model's role, its own size, and the simulated size."""
+    """Return a sentence with a model's role, its real size, and the simulated size."""
     own, enlarged = COUNT.shown(body.own_parameters), COUNT.shown(body.parameters)
     does = "chooses" if role == "target" else "proposes"
     return (
@@ -57,11 +57,12 @@ def cost_words(body: BodyInfo, role: str = "target") -> str:
 
 
 def body_title(body: str, parameters: int | None = None) -> str:
-    """Return the text that controls show for a body: "off", or its cost such as "cost of 88 M".
+    """Return how controls show a simulated size: "off", or its cost such as "cost of 88 M".
 
     Args:
+        body: The name of the simulated size.
         parameters: The enlarged model's number of parameters, if known. It is then shown in
-            place of the well-known model that gives the body its name.
+            place of the well-known model that gives the size its name.
     """
     if body == NO_BODY:
         return "off"
@@ -70,7 +71,7 @@ def body_title(body: str, parameters: int | None = None) -> str:
 
 
 def simulated_cost(body: str, parameters: int | None = None) -> str:
-    """Return a body's cost as part of a sentence, such as "the cost of an 88 M model".
+    """Return a simulated size's cost for a sentence, such as "the cost of an 88 M model".
 
     Args:
         parameters: As in ``body_title``.
@@ -85,7 +86,7 @@ def _size(body: str, parameters: int | None) -> str:
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return a pair in words: "embedded pair, target at the cost of a 90 M model"."""
+    """Return a chosen pair in words: "embedded pair, target at the cost of a 90 M model"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
@@ -94,10 +95,13 @@ def spec_words(spec: PairSpec) -> str:
 
 
 def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None = None) -> str:
-    """Return sentences on a body: its size, its step time, and a warning if it does not fit.
+    """Return the parameters and step time of an enlarged model, and a warning if it does not fit.
 
     Args:
-        measured: Seconds of a step, if a run with this body measured them.
+        body: The name of the simulated size.
+        cost: What the enlarged model costs.
+        room: The resources of this machine, among them its free memory.
+        measured: Seconds of a step, if a run at this size measured them.
     """
     named = NAMED_BODIES.get(body)
     text = f"About as costly as {named.like}: " if named else ""
@@ -110,12 +114,15 @@ def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None
 
 
 def offer_words(*, loading: bool) -> str:
-    """Return a sentence which says that the next run uses the default body."""
+    """Return a sentence which says that the next run uses the offered simulated size."""
     return f"The next run uses this size{', once it is loaded' if loading else ''}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:
-    """Return a sentence that lists bodies that do not fit into memory; empty without bodies."""
+    """Return a sentence that lists the simulated sizes in ``bodies``, which do not fit into memory.
+
+    The result is empty if ``bodies`` is empty.
+    """
     if not bodies:
         return ""
     smallest = min((cost for _, cost in bodies), key=lambda each: each.memory_bytes)
@@ -134,13 +141,16 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
 
 
 def bodies_title(pair: PairInfo) -> str:
-    """Return the title by which the library stores a pair's bodies: "target body 122 M"."""
+    """Return the text by which the library stores a pair's simulated sizes: "target body 122 M"."""
     titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
 
 
 def shown_bodies_title(stored: str) -> str:
-    """Return a stored title as pages show it, such as "target at the cost of a 122 M model"."""
+    """Return the text of `bodies_title` as pages show it.
+
+    An example is "target at the cost of a 122 M model".
+    """
     if stored == WITHOUT_BODY:
         return "own size"
     return re.sub(
@@ -149,17 +159,17 @@ def shown_bodies_title(stored: str) -> str:
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
-    """For each body of a pair, return a sentence on its cost."""
+    """Return a sentence on the simulated cost of each enlarged model of a pair."""
     return tuple(cost_words(body, role) for role, body in pair.bodies.items())
 
 
 def body_sentences(
     trace: Trace, metrics: Metrics, without_body: SpeedupWithoutBody | float | None = None
 ) -> tuple[str, ...]:
-    """Return sentences on how bodies affect the speedup of a run; empty without bodies.
+    """Return sentences on how simulated sizes affect a run's speedup; empty without them.
 
     Args:
-        without_body: The observed speedup of the same pair without bodies, if measured.
+        without_body: The observed speedup of the same pair at its real size, if measured.
     """
     if not trace.pair.has_bodies:
         return ()
@@ -186,7 +196,7 @@ def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
 def is_weak_baseline(metrics: Metrics) -> bool:
     """Return whether the target alone should have been faster than it was.
 
-    The result is False for a run without a target body, or on a busy machine.
+    The result is False if the target was not enlarged, or if the machine was busy.
     """
     return bool(_weakness(metrics))
 
@@ -194,7 +204,7 @@ def is_weak_baseline(metrics: Metrics) -> bool:
 def _weakness(metrics: Metrics) -> str:
     """Return a reason to think that the target alone could run faster; empty if there is none.
 
-    The result is also empty without a target body, or if the machine was busy. A
+    The result is also empty if the target was not enlarged, or if the machine was busy. A
     verification that takes less time than a step is a reason only if the step costs are precise.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None

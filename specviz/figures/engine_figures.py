@@ -27,7 +27,7 @@ HOW_ENGINES_DIFFER = (
 
 
 class EngineFigure(Value):
-    """A figure under the name that the engine prints.
+    """A number computed from a run, under the name that an engine prints.
 
     Rates are fractions, even where the engine's log prints percent. ``value`` is a tuple if
     the figure has one value per position or per number of accepted candidates. ``value`` is None if
@@ -166,7 +166,10 @@ def _llamacpp(counts: _Counts) -> list[EngineFigure]:
 
 
 def _lm_studio(counts: _Counts) -> list[EngineFigure]:
-    """Return LM Studio's figures, except its undocumented counts of rejected and ignored tokens."""
+    """Return the figures that LM Studio defines.
+
+    Its counts of rejected and ignored tokens are left out, because they are undocumented.
+    """
     rows = [
         ("stats.total_draft_tokens_count", _DRAFTED, counts.drafted),
         ("stats.accepted_draft_tokens_count", _ACCEPTED, counts.accepted),
@@ -186,7 +189,10 @@ _Row = tuple[str, str, float | tuple[float, ...] | None]
 
 
 def _counters(prefix: str, counts: _Counts) -> list[_Row]:
-    """Return the counters of vLLM and llama.cpp, whose names differ only in ``prefix``."""
+    """Return the counters that vLLM and llama.cpp share, each with its definition and value.
+
+    The names of the two engines differ only in ``prefix``.
+    """
     start = f"{prefix}:spec_decode_num"
     return [
         (f"{start}_drafts_total", _DRAFTS, counts.drafts),

@@ -1,7 +1,7 @@
 """Expected rounds and speedup along a text, from the acceptance probability of each token.
 
-The expectation over all draws is exact (``theory.along``). As in ``metrics``, rounds that the end
-of the text cuts are left out. Times follow from step costs at the text's mean context.
+The expectation over all draws is exact (``theory.along``). As in ``metrics``, a round is left out
+if the text ends within it (a cut round). Times follow from step costs at the text's mean context.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class ExpectedRounds(Value):
-    """Expected whole rounds along one text for one gamma.
+    """Expected rounds along one text for one gamma, without those within which the text ends.
 
     ``begins``: for each token, the expected number of rounds that begin there. ``rows``: for each
     number of tokens that the target verifies in a round, the expected number of such rounds.
@@ -73,8 +73,9 @@ def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
 def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
     """Return whether a table of step costs covers rounds with these settings.
 
-    A table covers chains of γ candidates if it has draft steps or if no model drafts. Without a
-    table, return whether any table could cover such rounds.
+    A table covers rounds of γ candidates, drafted one after another, if it has draft steps or if
+    no model drafts. Without a table, return whether any table could cover rounds with these
+    settings.
     """
     if not (config.is_chain and config.draft_until == "count"):
         return False
@@ -101,7 +102,9 @@ def expected_rounds(
 
 
 def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Return the rounds of prompt or suffix lookup along a text. The text determines these rounds.
+    """Return the rounds of prompt or suffix lookup along a text.
+
+    Nothing is random in these rounds: lookup copies its candidates from the text.
 
     Args:
         length: Number of tokens in the text.
@@ -118,10 +121,10 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
 
 
 def expected_speedup(trace: Trace) -> float | None:
-    """Return the expected speedup along a run's text; None if it cannot be computed.
+    """Return the speedup expected along a run's text, from its odds and step costs.
 
-    Also None if the step costs come from this run, because a comparison with the run would then
-    test nothing.
+    The result is None if it cannot be computed. It is also None if the step costs come from this
+    run, because a comparison with the run would then test nothing.
     """
     costs, gamma = trace.step_costs, trace.config.gamma
     if costs is None or costs.of_this_run:

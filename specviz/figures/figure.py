@@ -1,4 +1,4 @@
-"""A figure: its name, its meaning, and the text shown with its value."""
+"""What a figure (a number computed from a run) is: its name, meaning, and accompanying text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _nothing(_figures: Metrics) -> str:
 
 
 class Figure(Value):
-    """A figure of a run.
+    """The definition of a number that is computed from a run.
 
     ``better``: whether higher or lower values are better. Three functions return text for a run:
     ``numbers`` the numbers shown after the formula, ``caveat`` a warning about the value, ``note``

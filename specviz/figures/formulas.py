@@ -164,7 +164,7 @@ def share_of(made: Pass | None) -> str:
 
 
 def free_numbers(m: Metrics) -> str:
-    """Return v at the largest free γ (see `FreeGamma`) and at the next γ, if the table has them."""
+    """Return, as text, v at the largest free γ (see `FreeGamma`) and at the next γ, if known."""
     found = m.roofline
     if found is None or found.free is None:
         return ""
@@ -195,7 +195,10 @@ def timed_interval(m: Metrics) -> str:
 
 
 def timed_pairs(m: Metrics) -> str:
-    """Return text with the number of slices in which run and target alone were timed."""
+    """Return text with the number of slices of the run.
+
+    In each slice, some rounds of the run were timed beside the target alone.
+    """
     if m.speedup_pairs is None:
         return ""
     return f"{m.speedup_pairs} timed slice{'s' * (m.speedup_pairs != 1)}"

@@ -1,8 +1,9 @@
-"""Advise which γ to use at each load, from the speedups of all lanes of a sweep.
+"""Advise which γ to use at each load, from the speedups of all engines in a load sweep.
 
-Between the measured levels, the speedups are interpolated (`load_break_even`). The advice is the
-lane with the highest speedup if this speedup is above 1. Otherwise the advice is to turn
-speculation off (γ 0).
+A lane is one of the compared engines: one with speculation at some γ, or one with the target alone.
+A level is a number of users or of requests per second. Between the measured levels, the speedups
+are interpolated (`load_break_even`). The advice is the lane with the highest speedup if this
+speedup is above 1. Otherwise the advice is to turn speculation off (γ 0).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _POINTS = 400
 class Advised(Value):
     """The advice for one range of load: ``gamma`` candidates per round; None if γ is unknown.
 
-    The range ends at the level ``until``; None for the last range, which has no upper end.
-    ``certain``: whether, at all measured levels in the range, the interval of the lane's speedup
-    excludes 1. If the advice is "off", ``certain`` says whether the intervals of all lanes
-    exclude 1.
+    The range ends at the load ``until``; None for the last range, which has no upper end.
+    ``lane`` is the index of the advised engine among the compared ones. ``certain``: whether, at
+    all measured loads in the range, the interval of this engine's speedup excludes 1. If the
+    advice is "off", ``certain`` says whether the intervals of all engines exclude 1.
     """
 
     lane: int | None  # None: off
@@ -43,11 +44,12 @@ def advice(
     curves: Mapping[int, Curves],
     certain: Mapping[tuple[int, float], bool],
 ) -> tuple[Advised, ...]:
-    """Return the best γ for each range of load; empty if fewer than two levels have speedups.
+    """Return the best γ for each range of load; empty if fewer than two loads have speedups.
 
     Args:
-        curves: The log-speedups of each lane.
-        certain: For each lane and level, whether the interval of the speedup excludes 1.
+        lanes: The compared engines.
+        curves: The log-speedups of each engine, by its index in ``lanes``.
+        certain: For each engine and load, whether the interval of the speedup excludes 1.
     """
     levels = _common_levels(curves)
     if len(levels) < 2:
@@ -107,7 +109,7 @@ def vllm_schedule(found: Sequence[Advised], most: int) -> str | None:
 
 
 def _whole(level: float) -> int:
-    """Return the largest whole number of users that is at most ``level``."""
+    """Return the largest whole number of users that is at most ``level``, a load."""
     return math.floor(level + 1e-9)
 
 

@@ -1,8 +1,9 @@
-"""Figures of one block of a load sweep.
+"""Figures of one block of a load sweep: one engine, measured under one load.
 
-A token counts if it arrived inside the window of the block. Latencies cover the requests that were
-due inside the window. Tokens of failed requests do not count. Acceptance is computed only from the
-engine's counters, because under load one chunk can contain the tokens of several rounds.
+Each block has a measurement window. A token counts if it arrived inside the window. Latencies cover
+the requests that were due inside the window. Tokens of failed requests do not count. Acceptance is
+computed only from the engine's counters, because under load one chunk can contain the tokens of
+several rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class Percentiles(Value):
 
 
 class Totals(Value):
-    """The tokens of a block: how many the client received, and how many the engine counted."""
+    """The tokens that the client received from one engine under one load, and the engine's count.
+
+    ``counted`` is None if the engine reported no counters or restarted.
+    """
 
     received: int
     counted: float | None
@@ -45,9 +49,9 @@ class Totals(Value):
 
 
 class Acceptance(Value):
-    """Increases of the engine's counters, and the acceptance computed from them.
+    """How much the engine's counters grew under one load, and the acceptance that follows.
 
-    A value that is not known is None.
+    An unknown value is None.
     """
 
     rounds: float | None = None
@@ -70,7 +74,10 @@ class Acceptance(Value):
 
 
 class EngineState(Value):
-    """The engine's state during a block, from its gauges; gauges that are not reported are None."""
+    """The engine's state while it was measured under one load, from its gauges.
+
+    Gauges that the engine does not report are None.
+    """
 
     kv_use: float | None = None  # largest share in use
     running: float | None = None  # most at once
@@ -80,7 +87,7 @@ class EngineState(Value):
 
 
 class BlockFigures(Value):
-    """The figures of a block.
+    """What was measured of one engine under one load (a block).
 
     ``problem`` says why the block is left out of the speedups; empty if the block is usable.
     """
@@ -103,9 +110,10 @@ class BlockFigures(Value):
 
     @property
     def pace(self) -> float:
-        """The speed of the block. A speedup is the ratio of the paces of two blocks.
+        """The engine's speed under this load; a speedup is the ratio of two engines' paces.
 
-        In a closed loop, the pace is the throughput. In an open loop, it is 1 / latency per token.
+        With a fixed number of users (closed loop), the pace is the throughput. With a fixed rate of
+        requests (open loop), it is 1 / latency per token.
         """
         if self.block.requests and self.block.requests[0].user is not None:
             return self.tokens_per_second
@@ -193,7 +201,10 @@ def in_flight(block: LoadBlock) -> tuple[float, int]:
 
 
 def acceptance_of(block: LoadBlock) -> Acceptance:
-    """Return the increases of the counters during a block; all None if the engine restarted."""
+    """Return how much the engine's counters grew during a block.
+
+    All values are None if the engine restarted or if its counters are unknown.
+    """
     before, after = block.before, block.after
     if before is None or after is None or block.restarted:
         return Acceptance()
@@ -209,7 +220,7 @@ def acceptance_of(block: LoadBlock) -> Acceptance:
 
 
 def pooled(found: Sequence[Acceptance]) -> Acceptance:
-    """Return the counters summed over blocks; a counter that one block lacks is None."""
+    """Return the sums of these increases of counters; a counter that one of them lacks is None."""
     if not found:
         return Acceptance()
     width = min(len(each.accepted_at) for each in found)

@@ -1,10 +1,12 @@
-"""The break-even level of load, at which the speedup falls below 1, with its interval.
+"""The break-even load, at which the speedup of speculation falls below 1, with its interval.
 
-Each A B B A unit, or each fresh start of the engine, gives the log-speedup at every measured level.
-Between these levels, the log-speedup is interpolated over the logarithm of the level, by the cubic
-through the four nearest levels. At any level, the values of all units or starts give a mean with
-Student's interval. The interval is widened by the error of the interpolation: the difference
-between the cubic and the parabolas through three of the four levels.
+A level is a load: a number of users or of requests per second. An A B B A unit measures
+several engines one after another and then again in reverse order. Each unit, or each fresh start of
+the engine, gives the log-speedup at every measured level. Between these levels, the log-speedup is
+interpolated over the logarithm of the level, by the cubic through the four nearest levels. At any
+level, the values of all units or starts give a mean with Student's interval. The interval is
+widened by the error of the interpolation: the difference between the cubic and the parabolas
+through three of the four levels.
 
 The interval of the break-even contains every level at which the interval of the speedup contains 1
 (Fieller 1954, for any interpolation that is linear in the data). Fewer than four levels do not
@@ -32,20 +34,20 @@ _CONFIDENCE = 0.95
 
 
 class Curves(Value):
-    """The log-speedups at ascending levels; one row for each A B B A unit or each start."""
+    """The log-speedups at ascending loads (``levels``), one row per A B B A unit or start."""
 
     levels: tuple[float, ...]
     rows: tuple[tuple[float, ...], ...]
 
 
 class BreakEven(Value):
-    """The break-even level.
+    """The load at which the speedup falls below 1.
 
-    ``where`` is "above" if the speedup stays above 1 up to the highest level, and "below" if the
-    speedup is below 1 at the lowest level. In both cases, ``value`` is None. ``low`` and ``high``
-    are the ends of the interval. An end is None if the interval extends beyond the measured levels.
-    There is an interval only if ``count``, the number of units or starts, is above 1.
-    ``returns``: whether the speedup rises above 1 again at a higher level.
+    ``where`` is "above" if the speedup stays above 1 up to the highest measured load, and "below"
+    if the speedup is below 1 at the lowest. In both cases, ``value`` is None. ``low`` and ``high``
+    are the ends of the interval. An end is None if the interval extends beyond the measured loads.
+    There is an interval only if ``count``, the number of A B B A units or of engine starts, is
+    above 1. ``returns``: whether the speedup rises above 1 again at a higher load.
     """
 
     value: float | None
@@ -67,9 +69,9 @@ class BreakEven(Value):
 
 
 class Band(Value):
-    """The interpolated speedup and its interval.
+    """The interpolated speedup at each load in ``levels``, with its interval.
 
-    ``low`` and ``high`` are the ends of the interval. Both are empty if there is no interval.
+    ``low`` and ``high`` are the ends of the intervals. Both are empty without intervals.
     """
 
     levels: tuple[float, ...]
@@ -104,7 +106,7 @@ def break_even(curves: Curves) -> BreakEven:
 
 
 def band(curves: Curves) -> Band:
-    """Return the speedup at each number of users, with its interval, as a smooth curve."""
+    """Return the interpolated speedup with its interval on a fine grid of loads."""
     grid = _grid(curves.levels)
     middle, half = _along(curves, grid)
     levels, speedup = tuple(np.exp(grid).tolist()), tuple(np.exp(middle).tolist())
@@ -119,7 +121,7 @@ def band(curves: Curves) -> Band:
 
 
 def log_speedup_along(curves: Curves, levels: Sequence[float]) -> list[float]:
-    """Return the mean log-speedup at these levels, which must be within the measured range."""
+    """Return the mean log-speedup at these loads, which must be within the measured range."""
     return _along(curves, np.log(np.array(levels)))[0].tolist()
 
 
@@ -131,7 +133,7 @@ def _grid(levels: Sequence[float]) -> NDArray[np.float64]:
 def _along(
     curves: Curves, grid: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the mean log-speedup and the half-width of its interval at each point of the grid.
+    """Return the mean log-speedup and its interval's half-width at each log-load in ``grid``.
 
     The half-width is None if the curves have only one row.
     """
@@ -151,8 +153,9 @@ def _along(
 def _weights(levels: tuple[float, ...], grid: tuple[float, ...]) -> NDArray[np.float64]:
     """Return the weights of Lagrange interpolations, `[num_fits, num_points, num_levels]`.
 
-    The first interpolation uses the four nearest levels. Each of the two others leaves out one end
-    of these four levels. With fewer than four levels, there is only the first interpolation.
+    A weight is the factor of the value at a measured load in the interpolated value at a point of
+    ``grid``. The first interpolation uses the four nearest measured loads. Each of the two others
+    leaves out one end of these four. With fewer than four, there is only the first interpolation.
     """
     places = np.log(np.array(levels))
     width = min(_NEAREST, len(places))
@@ -173,7 +176,7 @@ def _fill(row: NDArray[np.float64], places: NDArray[np.float64], near: range, at
 
 
 def _crossing(grid: NDArray[np.float64], values: NDArray[np.float64], at: int) -> float:
-    """Return the level at which the values cross 0 between the points ``at`` and ``at + 1``."""
+    """Return the load at which ``values`` cross 0 between the points ``at`` and ``at + 1``."""
     left, right = values[at], values[at + 1]
     return math.exp(grid[at] + (grid[at + 1] - grid[at]) * left / (left - right))
 
@@ -181,10 +184,15 @@ def _crossing(grid: NDArray[np.float64], values: NDArray[np.float64], at: int) -
 def _interval(
     grid: NDArray[np.float64], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the interval of the break-even: the levels where the speedup may be 1.
+    """Return the interval of the break-even: the loads where the speedup may be 1.
 
-    The low end is None unless the speedup is certainly above 1 at the lowest measured level. The
-    high end is None unless the speedup is certainly below 1 at the highest measured level.
+    The low end is None unless the speedup is certainly above 1 at the lowest measured load. The
+    high end is None unless the speedup is certainly below 1 at the highest measured load.
+
+    Args:
+        grid: The logarithms of loads.
+        middle: The mean log-speedup at each load.
+        half: The half-width of its interval.
     """
     above, below = middle - half, middle + half
     low = high = None
@@ -200,7 +208,7 @@ def _interval(
 def _measured_interval(
     levels: Sequence[float], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the ends as in `_interval`, moved outwards to the nearest measured levels."""
+    """Return the interval of the break-even, with both ends moved outwards to measured loads."""
     above, below = middle - half > 0, middle + half < 0
     low = high = None
     if above[0]:

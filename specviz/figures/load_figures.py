@@ -1,9 +1,12 @@
-"""Figures of a load sweep: each lane at each level, the speedup, and causes of a lower speedup.
+"""Figures of a load sweep: speed of each engine at each load, speedups, and causes of changes.
 
-Each A B B A unit of a level gives one speedup: the ratio of throughputs or, in an open loop, of
-latencies per token. If the engine was started several times, the interval covers the differences
-between starts, because starts differ by more than the units within one start. Otherwise the
-interval covers the differences between units.
+A lane is one of the compared engines: one with speculation, or one with the target alone. A level
+is a load: a number of users or of requests per second. A block is one lane measured at one level.
+An A B B A unit measures lanes one after another and then again in reverse order, at one level. Each
+unit gives one speedup: the ratio of throughputs or, with a fixed rate of requests, of latencies per
+token. If the engine was started several times, the interval covers the differences between starts,
+because starts differ by more than the units within one start. Otherwise the interval covers the
+differences between units.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ Logs = Mapping[PromptRepeat, float]  # by repetition and unit
 
 
 class LevelFigures(Value):
-    """The figures of one lane at one level, from its usable blocks.
+    """The figures of one engine (``lane``) under one load (``level``), from its usable blocks.
 
     ``round_cost`` is the time of a round divided by the time of a step of the target alone under
     the same load. It equals tokens per round / speedup. It includes drafting, verification and
@@ -64,10 +67,10 @@ class LevelFigures(Value):
 
 
 class LaneFigures(Value):
-    """The figures of one speculative lane at all levels.
+    """The figures of one speculative engine (``lane``) over all loads.
 
-    ``acceptance_change`` is τ at the highest level divided by τ at the lowest level. Both values
-    come from a line fitted to all levels.
+    ``acceptance_change`` is τ at the highest load divided by τ at the lowest load. Both values
+    come from a line fitted to all loads.
     """
 
     lane: int
@@ -118,16 +121,16 @@ def speculative_lanes(lanes: Sequence[LoadLane]) -> tuple[int, ...]:
 
 
 def log_speedups(sweep: LoadSweep) -> dict[tuple[int, float], Logs]:
-    """Return the log-speedup of every A B B A unit.
+    """Return the log-speedups of a load sweep: one for each A B B A unit.
 
-    The keys of the result are (lane, level). Each of its values maps (repetition, unit) to the
-    log-speedup of that unit.
+    The keys of the result are (engine, load). Each of its values maps (repetition of the sweep,
+    unit) to the log-speedup of that unit.
     """
     return _log_speedups(sweep, [block_figures(each, sweep.settings) for each in sweep.blocks])
 
 
 def curves_of(sweep: LoadSweep) -> dict[int, Curves]:
-    """Return the log-speedups of each speculative lane at all levels."""
+    """Return, for each speculative engine (by its index), the log-speedups at all loads."""
     logs = log_speedups(sweep)
     found = {lane: _curves(logs, lane) for lane in speculative_lanes(sweep.lanes)}
     return {lane: each for lane, each in found.items() if each is not None}
@@ -204,9 +207,10 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
 
 
 def ratio_over_units(logs: Logs) -> Ratio | None:
-    """Return the mean ratio; None without log-ratios.
+    """Return the mean ratio of these log-ratios with its interval; None without log-ratios.
 
-    The interval covers the differences between starts or, with one start, between units.
+    The interval covers the differences between starts of the engine or, with one start, between
+    A B B A units.
     """
     found = ratio_of(logs)
     return found and replace(found, over="units" if found.over == "seeds" else "starts")
@@ -218,9 +222,9 @@ def _break_even(logs: Mapping[tuple[int, float], Logs], lane: int) -> BreakEven 
 
 
 def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
-    """Return the log-speedups of a lane, one row per unit or, with several starts, per start.
+    """Return an engine's log-speedups, one row per unit or, with several starts, per start.
 
-    Units that lack a level are left out. The result is None without a complete unit.
+    Units that were not measured at every load are left out. The result is None if no unit is left.
     """
     own = {level: each for (place, level), each in sorted(logs.items()) if place == lane}
     if not own:
@@ -242,7 +246,7 @@ def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
 
 
 def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | None:
-    """Return τ at the highest level / τ at the lowest level; None without counters."""
+    """Return τ at the highest load / τ at the lowest load; None without the engine's counters."""
     by_key: dict[PromptRepeat, dict[float, list[Acceptance]]] = {}
     for each in blocks:
         if each.block.lane == lane and not each.problem:
@@ -257,7 +261,11 @@ def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | Non
 
 
 def _change_along_line(taus: Mapping[float, float]) -> float:
-    """Return how much log τ changes from the lowest to the highest level, along a fitted line."""
+    """Return how much log τ changes from the lowest to the highest load, along a fitted line.
+
+    Args:
+        taus: τ by load; the line is fitted over the logarithm of the load.
+    """
     xs, ys = [math.log(each) for each in taus], [math.log(each) for each in taus.values()]
     mean = fmean(xs)
     slope = sum((x - mean) * y for x, y in zip(xs, ys, strict=True))
@@ -280,7 +288,10 @@ def _engine(found: Sequence[EngineState]) -> EngineState:
 
 
 def _totals(found: Sequence[Totals]) -> Totals:
-    """Return the sums over blocks; ``counted`` is None if it is unknown for one of them."""
+    """Return the sums of tokens received and counted.
+
+    ``counted`` is None if it is unknown for one of the summands.
+    """
     counted = [each.counted for each in found if each.counted is not None]
     return Totals(
         received=sum(each.received for each in found),

@@ -1,4 +1,4 @@
-"""The tables of a load sweep, as text: for the terminal, the page and files."""
+"""The tables of a load sweep (engines measured at several loads), as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.numbers import MILLISECONDS, RATE, RATIO, TOKENS, UNKNOWN
 
 
 def lane_names(lanes: Sequence[LoadLane]) -> tuple[str, ...]:
-    """Return the lanes' labels. If lanes have the same label, their addresses are added."""
+    """Return the labels of the compared engines; equal labels get the engines' addresses added."""
     labels = [each.label for each in lanes]
     return tuple(
         label if labels.count(label) == 1 else f"{label} at {lane.info.address}"
@@ -21,12 +21,12 @@ def lane_names(lanes: Sequence[LoadLane]) -> tuple[str, ...]:
 
 
 def speed_rows(sweep: LoadSweep, figures: LoadFigures) -> list[dict[str, str]]:
-    """Return a table of throughput and latencies, with a row for each level and lane."""
+    """Return a table of throughput and latencies, with a row for each load and engine."""
     return _rows(sweep, figures, _speeds)
 
 
 def count_rows(sweep: LoadSweep, figures: LoadFigures) -> list[dict[str, str]]:
-    """Return a table of acceptance, requests and totals, with a row for each level and lane."""
+    """Return a table of acceptance, requests and totals, with a row for each load and engine."""
     return _rows(sweep, figures, _counts)
 
 

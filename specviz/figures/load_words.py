@@ -56,7 +56,7 @@ def load_words(sweep: LoadSweep, figures: LoadFigures) -> LoadWords:
 
 
 def level_words(level: float, mode: LoadMode) -> str:
-    """Return a level with its unit, such as "1 user" or "0.5 requests/s"."""
+    """Return a load with its unit, such as "1 user" or "0.5 requests/s"."""
     return counted(round(level), "user") if mode == "closed" else f"{level:g} {LEVEL_UNITS[mode]}"
 
 
@@ -101,7 +101,7 @@ def _covers(speedup: Ratio | None) -> str:
 
 
 def break_even_words(found: BreakEven, mode: LoadMode) -> str:
-    """Return the break-even level in a sentence."""
+    """Return a sentence on the load above which speculation is slower than the target alone."""
     interval = _interval_words(found, mode)
     if found.where == "above":
         return f"No break-even up to {level_words(found.highest, mode)}{interval}."

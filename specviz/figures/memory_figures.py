@@ -1,4 +1,4 @@
-"""The catalogue's figures of memory: sizes, bandwidth, and the largest free γ."""
+"""The catalogue's entries on memory: sizes, bandwidth, and the largest free γ (see `FreeGamma`)."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ class DraftsPoint(Value):
     """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
     A *place* is the set of candidates with the same parent. A place is rejected if all its
-    candidates are rejected. ``num_rounds`` leaves out rounds cut by the length or context limit.
-    This causes no bias, because such a cut is known before drafting. Rounds cut by EOS or a stop
-    string are included.
+    candidates are rejected. ``num_rounds`` leaves out rounds that the length or context limit ends
+    early (cuts). This causes no bias, because such a cut is known before drafting. Rounds cut by
+    EOS or a stop string are included.
     """
 
     gamma: int  # the depth of a tree
@@ -95,7 +95,7 @@ class DraftsPoint(Value):
 
 
 class BlockRound(Value):
-    """Accepted candidates of a round: observed, and expected with two kinds of verification."""
+    """A round's accepted candidates: observed, and expected with block or token verification."""
 
     accepted: int
     by_block: float  # sum of p_i
@@ -121,7 +121,7 @@ class BlockCheck(Value):
 
     @property
     def z(self) -> float | None:
-        """The z-score of the number of accepted candidates; None without variance.
+        """Observed minus expected accepted candidates in standard errors; None without variance.
 
         The standard error comes from the differences accepted - expected in each round.
         """
@@ -155,9 +155,9 @@ def counts_drafts(config: RunConfig) -> bool:
 
 
 def joint_deviations(number: int, level: float = 0.99) -> float:
-    """Return k such that ``number`` z-scores all lie within ± k with probability ``level`` or more.
+    """Return k such that all of ``number`` z-scores lie within ± k.
 
-    This is the Bonferroni correction.
+    By the Bonferroni correction, this holds with probability ``level`` or more.
     """
     return NormalDist().inv_cdf(1.0 - (1.0 - level) / (2 * number))
 
@@ -191,7 +191,10 @@ def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
 
 
 def places_of(entry: Round) -> Iterator[tuple[Candidate, ...]]:
-    """Yield the candidates of each place (those with the same parent), in drawing order."""
+    """Yield the candidates of a round, grouped by their parent, in drawing order.
+
+    Without a tree and with one draft, each candidate is a group of its own.
+    """
     if all(each.parent is None for each in entry.candidates):
         yield from ((each,) for each in entry.candidates)
         return

@@ -1,8 +1,8 @@
-"""Compute the figures of a trace; ``catalogue`` defines them.
+"""Compute the figures of a run from its trace; ``catalogue`` names and explains them.
 
 Counts, alpha and acceptance by position use every round. Tau, tokens, times and the figures
-computed from these leave out the cut rounds. A figure that cannot be computed is None, not an
-estimate.
+computed from these use whole rounds: they leave out a round that EOS, a stop string or a limit
+ended early. A figure that cannot be computed is None, not an estimate.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _JSON_KEYS = (
 
 
 class _Computed(Generic[Figure]):
-    """A read-only attribute of `Metrics` that a formula computes from other attributes."""
+    """A read-only attribute of `Metrics`, computed from other attributes by a function."""
 
     def __init__(self, formula: Callable[[Metrics], Figure]) -> None:
         self._formula = formula
@@ -152,10 +152,10 @@ class Metrics(Value):
 
     @property
     def seconds(self) -> float | None:
-        """The decoding seconds of the run, from its timed slices if there are any.
+        """The decoding seconds of the run, as timed beside the target alone if this was done.
 
-        None for runs with the oracle. The oracle knows the verdicts, so the times of such runs are
-        not real.
+        None for runs with the oracle, which stops drafting before the first rejection. The oracle
+        knows the verdicts in advance, so the times of such runs are not real.
         """
         if not self.trace.config.until.stopping.measured:
             return None
@@ -192,9 +192,10 @@ class Metrics(Value):
 
     @property
     def break_even_alpha(self) -> float | None:
-        """The α at which the expected tokens of a round equal its cost in target steps.
+        """The α at which speculation is as fast as the target alone.
 
-        None if no α is high enough, or if α alone does not determine the tokens of a round.
+        At this α, the expected tokens of a round equal its cost in target steps. None if no α is
+        high enough, or if α alone does not determine the tokens of a round.
         """
         cost, gamma = self.steps.round_cost, self.gamma
         if cost is None or not math.isfinite(cost):
@@ -326,9 +327,9 @@ def _mean_context(whole: Sequence[Round]) -> float:
 
 
 def _under_load(trace: Trace, steps: StepTimes) -> StepTimes:
-    """Return the step times, with larger errors if the machine's load was different in this run.
+    """Return the step times, with larger errors if the machine's load has changed.
 
-    The load is compared with the load at the time when the step costs were measured.
+    The load during the run is compared with the load when the step costs were measured.
     """
     costs, timing = trace.step_costs, trace.baseline
     if costs is None or timing is None or timing.conditions is None:
@@ -343,9 +344,10 @@ def _roofline(trace: Trace, whole: Sequence[Round], steps: StepTimes) -> Rooflin
 
 
 def _wasted_seconds(whole: Sequence[Round]) -> float:
-    """Return the sum over rounds of draft seconds x (1 - accepted / drafted).
+    """Return the seconds spent on drafting candidates that were not accepted.
 
-    Verification is not wasted, because the extra token needs a target pass anyway.
+    This is the sum over rounds of draft seconds x (1 - accepted / drafted). Verification is not
+    wasted, because the extra token needs a target pass anyway.
     """
     return math.fsum(
         entry.times.draft * (1 - entry.num_accepted / entry.num_drafted)

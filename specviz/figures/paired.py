@@ -1,16 +1,16 @@
 """Statistics of paired runs: medians with spread, means and ratios with Student's t.
 
-The values of a figure over many runs are a mapping from (prompt, repeat) to value. With one prompt,
-the interval comes from the differences between its seeds. With several prompts, the values of each
-prompt are averaged, and the interval comes from the differences between prompts, so that it also
-applies to other prompts. For a single run, the interval covers only the noise of timing that run
-on its own text.
+A measured value, such as τ, over many runs is a mapping from (prompt, repeat) to value. With one
+prompt, the interval comes from the differences between its seeds. With several prompts, the values
+of each prompt are averaged, and the interval comes from the differences between prompts, so that it
+also applies to other prompts. For a single run, the interval covers only the noise of timing that
+run on its own text.
 
-If the runs were made on several kinds of machine, the key also contains the kind, so that values of
-different kinds are not paired. Kinds are the blocks of a block design: the mean effect of each kind
-is removed before the interval is computed. Each kind after the first costs one degree of freedom.
-The mean weighs kinds by their number of values. Differences between devices of one kind count as
-noise, like differences between prompts.
+If the runs were made on several kinds of machine, such as two GPU models, the key also contains the
+kind, so that values of different kinds are not paired. The mean effect of each kind is removed
+before the interval is computed (a block design). Each kind after the first costs one degree of
+freedom. The mean weighs kinds by their number of values. Differences between devices of one kind
+count as noise, like differences between prompts.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Spread(Value):
 class Ratio(Value):
     """A ratio or a mean with its interval.
 
-    The interval comes from ``count`` seeds, prompts, units or starts, or from the ``count`` timed
-    slices of a single run. ``low`` and ``high`` are None if there are too few values for an
-    interval.
+    The interval comes from ``count`` independent values: one per seed or prompt, in a load sweep
+    one per A B B A unit or engine start, or in a single run one per timed slice. ``low`` and
+    ``high`` are None if there are too few values for an interval.
     """
 
     value: float
@@ -56,7 +56,10 @@ class Ratio(Value):
 
     @property
     def units(self) -> str:
-        """What ``count`` counts. Seeds are called repeats, because greedy runs do not use seeds."""
+        """The name of what ``count`` counts, such as "prompts".
+
+        Seeds are called repeats, because greedy runs do not use seeds.
+        """
         return "repeats" if self.over == "seeds" else self.over
 
     @property
@@ -73,7 +76,10 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean of first / second over the common keys; both contain logarithms."""
+    """Return the mean ratio of ``first`` to ``second`` over the keys that both contain.
+
+    Both contain logarithms of values.
+    """
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

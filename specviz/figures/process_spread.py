@@ -114,7 +114,7 @@ def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
 
 
 def _freedom(count: int) -> float:
-    """Return the degrees of freedom of a spread estimated from ``count`` processes."""
+    """Return the degrees of freedom of a standard deviation estimated from ``count`` processes."""
     return (count - 1) * (1.0 if count < _ROBUST else _EFFICIENCY)
 
 

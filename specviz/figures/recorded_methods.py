@@ -1,7 +1,7 @@
 """Shipped measurements of speculation methods, which pages show before the first run.
 
-A measurement consists of figures computed from recorded runs, with the machine and the settings
-of these runs.
+A measurement consists of acceptance, tokens per round and other values computed from recorded runs,
+with the machine and the settings of these runs.
 """
 
 from __future__ import annotations

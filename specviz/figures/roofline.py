@@ -45,7 +45,11 @@ class Pass(Value):
 
 
 class FreeGamma(Value):
-    """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if there is no such γ."""
+    """The largest γ up to which a verification costs hardly more than a target step.
+
+    Up to this γ, v ≤ ``FREE``. ``low`` and ``high`` are its interval. ``gamma`` is 0 if there is no
+    such γ.
+    """
 
     gamma: int
     low: int | None  # None if the table has no intervals
@@ -54,7 +58,7 @@ class FreeGamma(Value):
 
     @property
     def open(self) -> bool:
-        """Return whether the table ends at this γ, so that a larger γ may also be free."""
+        """Whether the table of step costs ends at this γ, so that a larger γ may also be free."""
         return self.gamma == self.last
 
 
@@ -89,7 +93,8 @@ def roofline(
 
     Args:
         steps: The step times of this run, computed from ``costs``.
-        target: The target's body. It gives the bytes of a step if ``costs`` lack them.
+        target: The target's simulated size, if any. It gives the bytes of a step if ``costs`` lack
+            them.
     """
     inside = min(max(context, costs.contexts[0]), costs.contexts[-1])
     reads = costs.target_reads
@@ -129,13 +134,17 @@ def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | N
 
 
 def _errors(costs: StepCosts) -> tuple[float | None, ...]:
-    """Return the error of each row of the table; an unknown error is None."""
+    """Return the error of the time of a pass over 1, 2, ... tokens; an unknown error is None."""
     rows = len(costs.target)
     return (*costs.target_errors, *(None,) * rows)[:rows]
 
 
 def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma | None:
-    """Return the largest free γ; None if its interval covers more than half of the table."""
+    """Return the largest free γ; None if its interval covers more than half of the table.
+
+    Args:
+        ratios: For γ = 1, 2, ..., v and the half-width of the interval of log v.
+    """
 
     def free_up_to(sign: int) -> int:
         free = (v * math.exp(sign * (error or 0.0)) <= FREE for v, error in ratios)

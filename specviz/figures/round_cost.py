@@ -49,7 +49,7 @@ class SimulatedSteps(Value):
 
 
 def round_cost_of(figures: Metrics) -> RoundCost | None:
-    """Return the cost of a run's mean round; None if neither timing nor step costs are known."""
+    """Return the mean cost of a run's rounds; None if neither timing nor step costs are known."""
     return _measured(figures) or _by_step_costs(figures)
 
 

@@ -1,10 +1,10 @@
 """Step costs from the timed slices of runs.
 
-In a slice, rounds are timed between two passes of the target alone. The cost of a phase is its time
-divided by the time of a plain step in these passes. The cost in a run is the trimmed geometric mean
-over its slices. To predict a further run, ``process_spread`` combines the costs in earlier runs.
-Costs that no run has covered come from a table that was measured directly, scaled to agree with the
-runs.
+In a slice, some rounds of a run are timed between two passes of the target alone over the same
+tokens. A phase is the drafting, the verification or the rest of a round. Its cost is its time
+divided by the time of a plain step (one token of the target alone). The cost in a run is the
+trimmed geometric mean over its slices. ``process_spread`` combines the costs of earlier runs. Costs
+that no run has covered come from a directly measured table, scaled to agree with the runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft s
 def costs_of_run(
     baseline: Baseline | None, rounds: Sequence[Round], *, created: str, process: str
 ) -> RunCosts | None:
-    """Return the costs of a run; None if too few of its slices contain times of the phases."""
+    """Return the costs of a run's phases; None if too few of its slices contain their times."""
     slices = [each for each in baseline.slices if each.phases] if baseline else []
     if len(slices) < _FEWEST:
         return None
@@ -73,10 +73,9 @@ def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
 
 
 def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
-    """Yield each kind of phase in a slice, with its mean seconds.
+    """Yield the mean seconds of each phase in a slice, by the number of candidates in the round.
 
-    Phases are of the same kind if their rounds have the same number of candidates. For draft
-    phases, the first steps must also be fed the same number of tokens.
+    Draft phases are also separated by the number of tokens that their first step was fed.
     """
     by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for kind in each.phases:
@@ -196,7 +195,7 @@ class _Fit:
     def _verifications(
         self, known: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Return ``StepCosts.target``, the errors of its rows, and which rows are interpolated."""
+        """Return ``StepCosts.target`` (seconds), its errors, and which rows are interpolated."""
         table = self._table
         if table is None:
             points = {1: Cost(cost=1.0, error=0.0), **known}
@@ -225,7 +224,7 @@ class _Fit:
     def _rows_between(
         self, points: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Return a row for each number of tokens, the errors, and which rows are interpolated."""
+        """Return seconds for each number of tokens, the errors, and which are interpolated."""
         tokens = range(min(points), max(points) + 1)
         cells = [_between(points, each) for each in tokens]
         rows = tuple(self._at_contexts(cell.cost) for cell in cells)
@@ -237,7 +236,7 @@ class _Fit:
         return self._table.verify(self._context, tokens) / self._table.target_step(self._context)
 
     def _table_error(self, tokens: int, logs: dict[int, float]) -> float:
-        """Return the error of a row of the table, including its disagreement with the runs."""
+        """Return the error of a row of the table, including the runs' disagreement with it."""
         assert self._table is not None
         errors = self._table.target_errors
         own = math.hypot(errors[tokens - 1], errors[0]) if errors else 0.0
@@ -247,7 +246,7 @@ class _Fit:
     def _draft_steps(
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
-        """Return ``StepCosts.draft``, ``draft_next`` and ``draft_errors``."""
+        """Return the seconds of first and of later draft steps, and their errors."""
         if self._searches:
             return (), (), ()
         known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}
@@ -273,8 +272,8 @@ class _Fit:
     def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
         """Return the costs of a first draft step fed one token and of a later step, in plain steps.
 
-        The ratio of the two comes from the table. Without a table, it comes from draft phases of
-        different lengths. If all have the same length, all steps are assumed to cost the same.
+        The ratio of the two costs comes from the table. Without a table, it comes from rounds with
+        different numbers of candidates. If all have the same number, all steps cost the same.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
@@ -293,10 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the ratio of two times of a first draft step: fed two tokens / fed one token.
-
-        Both times come from the table. The ratio is 1 if the table does not contain both.
-        """
+        """Return the table's time of a first draft step fed two tokens / fed one; 1 if unknown."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -344,11 +340,11 @@ class _Fit:
 def _rising(
     rows: tuple[tuple[float, ...], ...], errors: tuple[float, ...]
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Change the rows so that a verification of more tokens never costs less.
+    """Return the rows, changed so that a verification of more tokens never costs less.
 
     At each context, this is the isotonic regression of the logarithms, weighted by precision. The
     first row, the plain step, is not changed, and verifications may cost less than a plain step.
-    Return the rows and their errors, which include how far each row was moved.
+    The returned errors include how far each row was moved.
     """
     weights = [max(_LEAST_ERROR, error) ** -2 for error in errors[1:]]
     moves = [
@@ -364,7 +360,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return how far isotonic regression moves each value."""
+    """Return the change of each value by isotonic regression, after which no value falls."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1
@@ -378,15 +374,12 @@ def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[fl
 
 
 def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:
-    """Return the cost in the rounds with the most candidates; None without any cost.
-
-    These are the rounds that drafted a whole tree.
-    """
+    """Return the cost in the rounds with the most candidates; None if no cost was measured."""
     return known[max(known)] if known else None
 
 
 def _line(points: dict[int, float], place: int) -> float:
-    """Interpolate linearly between points; beyond the last point, return its value."""
+    """Interpolate linearly at ``place``; beyond the last point, return the last point's value."""
     if place in points:
         return points[place]
     left = max(each for each in points if each < place)
@@ -397,7 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return a known cost, or interpolate with an error that covers both neighbours."""
+    """Return the cost at ``tokens``; if interpolated, its error covers both neighbours' costs."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

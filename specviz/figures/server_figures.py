@@ -22,7 +22,7 @@ from specviz.values import Value
 
 
 class ServerMetrics(Value):
-    """The figures of one or more answers.
+    """The figures of one or more answers of a serving engine.
 
     Counts are the engine's totals if reported, else sums over rounds.
     """
@@ -79,7 +79,10 @@ def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
 
 
 def metrics_of_counters(found: Counters) -> ServerMetrics:
-    """Return the figures over all requests that an engine served; τ includes the extra token."""
+    """Return the figures over all requests that an engine served, from its counters.
+
+    τ, the tokens per round, includes the recovered or bonus token.
+    """
     rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
     tau = accepted / rounds + 1 if rounds and accepted is not None else None
     return ServerMetrics(
@@ -118,10 +121,10 @@ def is_round(chunk: ServerRound) -> bool:
 
 
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
-    """Return why a round was cut; None for a whole round.
+    """Return what ended a round early (cut it); None for a whole round.
 
     A round is cut if it emitted fewer tokens than its accepted candidates plus one. If the length
-    limit left no room for γ + 1 tokens, a round counts as cut, whatever it emitted.
+    limit left fewer than γ + 1 tokens, a round counts as cut, whatever it emitted.
     """
     if entry.accepted is None:
         return None
@@ -131,11 +134,11 @@ def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
 
 
 def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """Return the whole rounds of an answer.
+    """Return the rounds of an answer that the end of the answer did not cut short.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens. Other engines report only totals. These totals may leave out candidates that a cut
-    removed, so a cut last round could look whole.
+    tokens. Other engines report only totals. These totals may leave out candidates after the end of
+    the answer, so a cut last round could look whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(
@@ -150,7 +153,7 @@ def _is_reported_whole(trace: ServerTrace, entry: ServerRound) -> bool:
 
 
 def _fits_limit(trace: ServerTrace, entry: ServerRound) -> bool:
-    """Return whether the length limit left room for γ + 1 tokens; if not, the round is cut."""
+    """Return whether the length limit allowed γ + 1 tokens when the round began."""
     gamma = max(drafts_of(trace.rounds), default=trace.info.gamma or 0)
     before = sum(each.num_tokens for each in trace.rounds[: entry.index])
     return before + gamma + 1 <= trace.settings.max_new_tokens
@@ -203,7 +206,7 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """Return α at each position i of a round: accepted at i / accepted at i - 1."""
+    """Return α at each position i of a round: the number accepted at i / accepted at i - 1."""
     most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
     counts = [sum(each > place for each in accepted) for place in range(most)]
     return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))

@@ -78,7 +78,10 @@ def _robust_fit(design: Floats, logs: Floats) -> tuple[Floats, float]:
 
 
 def _terms(tokens: NDArray[np.int64]) -> Floats:
-    """Return the terms of the curve, `[num_tokens, num_terms]`: the slope and the jumps."""
+    """Return the terms of the curve at these numbers of tokens: the slope and the jumps.
+
+    The result is the matrix of the regression, `[num_tokens, num_terms]`.
+    """
     steps = [(tokens >= first).astype(np.float64) for first in _STEPS]
     slope = (tokens - 1).astype(np.float64)
     return np.stack([slope, *steps], axis=1)

@@ -82,7 +82,7 @@ def mean_fed_more(rounds: Sequence[Round]) -> float:
 def step_times(
     costs: StepCosts, context: float, gamma: int, *, drafts: bool, fed_more: float = 0.0
 ) -> StepTimes:
-    """Return the step times of a round that drafts a single chain.
+    """Return the step times of a round that drafts gamma candidates one after another.
 
     Args:
         drafts: Whether a model proposes the gamma candidates. Without a model, drafting is free.
@@ -131,7 +131,7 @@ def shape_times(costs: StepCosts, context: float, config: RunConfig) -> StepTime
     """Return the step times of a round with a tree or several drafts, as configured.
 
     If the table does not cover such rounds, only the target step is known. ``gamma`` of the result
-    is the depth of the tree. A draft step drafts one level of the tree.
+    is the depth of the tree. A draft step drafts all candidates at one depth.
     """
     shape = costs.shape
     if shape is None or not _covers_shape(costs, config):

@@ -23,9 +23,10 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class Reach(Value):
-    """The tokens and the cost of a stopping criterion over a set of rounds.
+    """The tokens and the cost of a set of rounds, had a criterion ended their drafting.
 
-    ``cost`` is in target steps; ``share`` is ``rate`` / the oracle's rate.
+    ``cost`` is in target steps. ``share`` is ``rate`` divided by the rate of the oracle, which
+    stops before the first rejection.
     """
 
     name: str
@@ -118,8 +119,9 @@ def own_reach(
 def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
     """Return a `Reach` for each criterion, computed from these runs.
 
-    Runs that always draft γ candidates give ``oracle``, ``counts`` and ``unsure``; the other runs
-    give ``own``. The result is None if no run that always drafts γ candidates has a whole round.
+    Runs that always draft γ candidates give ``oracle``, ``counts`` and ``unsure``; runs that
+    stopped drafting by a criterion give ``own``. The result is None if no run that always drafts γ
+    candidates has a whole round.
     """
     unstopped = [each for each in traces if each.config.formulas_hold]
     longest = min((each.config.gamma for each in unstopped), default=0)

@@ -1,8 +1,8 @@
 """The symbols of the formulas, each with its name in words and its meaning in one sentence.
 
-Pages show the meaning of a symbol in a card; formulas and the help of figures list the names. To
-add a symbol, add an entry to ``SYMBOLS`` and a row to the table in ``docs/figures.md``. A test
-compares both.
+Pages show the meaning of a symbol in a small panel; formulas and the help of figures list the
+names. To add a symbol, add an entry to ``SYMBOLS`` and a row to the table in ``docs/figures.md``. A
+test compares both.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ SYMBOLS = {
 
 
 def names_in_formula(*names: str) -> dict[str, str]:
-    """Return the names of symbols by LaTeX code, for the line below a formula."""
+    """Return the names of these symbols by their LaTeX code, for the line below a formula."""
     return {SYMBOLS[each].latex: SYMBOLS[each].name for each in names}
 
 

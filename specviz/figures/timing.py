@@ -1,10 +1,10 @@
 """The speedup of one run from its timed slices, with its interval.
 
-A slice gives one log-ratio: log(the target's seconds per token / the run's seconds per round). The
-speedup is exp(mean log-ratio) times the tokens per round of the whole text, so that slices whose
-rounds accepted many candidates do not weigh more. The mean leaves out the highest and the lowest
-eighth of the slices, so that a stall of the machine does not dominate (a trimmed mean, error by
-Yuen 1974).
+A slice is some rounds of the run, timed beside the target alone over the same tokens. It gives one
+log-ratio: log(the target's seconds per token / the run's seconds per round). The speedup is
+exp(mean log-ratio) times the tokens per round of the whole text, so that slices whose rounds
+accepted many candidates do not weigh more. The mean leaves out the highest and the lowest eighth of
+the slices, so that a stall of the machine does not dominate (a trimmed mean, error by Yuen 1974).
 
 The number of slices is decided once, after a pilot (Stein 1945). If timing stopped as soon as the
 interval happened to be narrow, the interval would contain the true value too rarely. For the pilot,
@@ -112,7 +112,7 @@ def _by_round(slices: Sequence[Slice], rounds: Sequence[Round], lane: int) -> li
 
 
 def is_enough(slices: Sequence[Slice], rounds: Sequence[Round]) -> bool:
-    """Return whether there are as many slices as the pilot requires."""
+    """Return whether as many slices were timed as the first ones (the pilot) show to be needed."""
     logs = [_log_seconds(each, rounds) for each in slices]
     ratios = [per_token - per_round for per_token, per_round in logs]
     plan = plan_of(ratios)
@@ -135,7 +135,7 @@ def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
 
 
 class TimingPlan(Value):
-    """The result of the pilot.
+    """How many slices the timing needs, as the first slices (the pilot) show.
 
     ``pooled``: slices per batch; ``slices``: slices needed; ``error``: half-width of the interval
     for one slice; n slices divide it by √n.
@@ -147,7 +147,10 @@ class TimingPlan(Value):
 
 
 def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
-    """Return the plan, or None until the pilot is complete. More slices never change a plan."""
+    """Return the plan, given each slice's log-ratio; None until the pilot is complete.
+
+    Slices after the pilot never change the plan.
+    """
     pooled = 1
     while len(ratios) >= PILOT * pooled:
         pilot = ratios[: PILOT * pooled]
@@ -200,7 +203,7 @@ def _student(values: Sequence[float], freedom: int | None = None) -> float:
 
 
 def _means(ratios: Sequence[float], size: int) -> list[float]:
-    """Return the means of batches of neighbours, without an incomplete last batch."""
+    """Return the means of batches of ``size`` neighbours, without an incomplete last batch."""
     whole = len(ratios) // size * size
     return [fmean(ratios[i : i + size]) for i in range(0, whole, size)]
 
@@ -211,7 +214,7 @@ def _num_trimmed(count: int) -> int:
 
 
 def _untrimmed(ratios: Sequence[float]) -> list[int]:
-    """Return the indices of the values that the trimmed mean includes."""
+    """Return the indices of the values that the trimmed mean does not leave out."""
     cut, count = _num_trimmed(len(ratios)), len(ratios)
     return sorted(range(count), key=lambda place: ratios[place])[cut : count - cut]
 

@@ -1,8 +1,9 @@
 """Where the speed went: from the textbook speedup to the observed one, one cause at a time.
 
-A level is a speedup. Each level replaces one more assumption by a measurement, in a fixed order;
-the contribution of a cause depends on that order. The first level plus all changes is the observed
-speedup. In milliseconds per token, a level is the time of the target alone divided by the speedup.
+The waterfall chart begins at the textbook speedup. Each step replaces one more assumption by a
+measurement, in a fixed order; the contribution of a cause depends on that order. The speedup after
+a step is called a level. The first level plus all changes is the observed speedup. In milliseconds
+per token, a level is the time of the target alone divided by the speedup.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ StepName = Literal[
 
 
 class WaterfallStep(Value):
-    """One step of the waterfall, with a sentence about it in ``words``.
+    """One bar of the waterfall chart, with a sentence about it in ``words``.
 
-    ``speedup`` and ``ms_a_token`` are the values after the step. The first and the last step are
-    levels, not causes; their changes are 0.
+    ``speedup`` and ``ms_a_token`` are the values after the step. The first bar is the textbook
+    speedup and the last the observed one; these have no cause, and their changes are 0.
     """
 
     name: StepName
@@ -67,7 +68,10 @@ class Waterfall(Value):
 
 
 def waterfall(trace: Trace, figures: Metrics) -> Waterfall | None:
-    """Return the waterfall; None if it cannot be computed (see `why_no_waterfall`)."""
+    """Return the causes between the textbook speedup and the observed one, with their effects.
+
+    The result is None if it cannot be computed (see `why_no_waterfall`).
+    """
     if why_no_waterfall(trace, figures) is not None:
         return None
     causes = _causes(trace, figures)
@@ -123,7 +127,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 
 class _Causes(Value):
-    """The values from which levels are computed. Tokens are per round, costs in target steps."""
+    """The values from which the waterfall is computed: tokens per round, costs in target steps."""
 
     gamma: int
     greedy: bool
@@ -179,7 +183,7 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
 
 
 def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
-    """Return the mean odds at each position.
+    """Return the mean acceptance probability (odds) of the candidates at each position of a round.
 
     Discarded candidates also count. Their odds are acceptance probabilities under the condition
     that the candidates before them are accepted.
@@ -192,7 +196,11 @@ def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
 
 
 def _tokens(probs: Sequence[float]) -> float:
-    """Return the expected tokens of a round with these acceptance probabilities: 1 + Σ Π α."""
+    """Return the expected tokens of a round with these acceptance probabilities by position.
+
+    This is 1 + Σ Π α: the extra token, and for each candidate the probability that it and all
+    candidates before it are accepted.
+    """
     survived, total = 1.0, 1.0
     for each in probs:
         survived *= each

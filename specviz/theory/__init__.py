@@ -1,1 +1,4 @@
-"""Closed forms and exact recursions of speculative decoding in numpy; a reference for tests."""
+"""The mathematics of speculative decoding: closed forms, exact recursions, and simulations.
+
+It uses numpy only, so that tests can compare the torch code with an independent reference.
+"""

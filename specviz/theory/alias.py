@@ -12,9 +12,10 @@ Uniforms = NDArray[np.float32]
 
 
 class AliasTable(Value, eq=False):
-    """Distributions over ``size`` tokens, each split into ``size`` bins of equal width.
+    """Distributions over ``size`` tokens, in the form that the alias method draws from.
 
-    A bin holds at most two tokens.
+    Each distribution is split into ``size`` bins of equal probability; a bin holds at most two
+    tokens.
     """
 
     size: int

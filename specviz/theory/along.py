@@ -1,4 +1,6 @@
-"""Exact expected rounds along a known text (derived here, checked by enumeration).
+"""The exact expected number of rounds in which a known text is decoded (derived here).
+
+The results were checked by enumeration.
 
 ``odds`` holds min(1, draft / target) at every token of the text. Suppose that a round drafts a
 candidate at the position of this token. The round emits this token as an accepted candidate with
@@ -26,7 +28,10 @@ Floats = NDArray[np.float64]
 
 
 class Walk(Value):
-    """Expected counts along a known text; rounds that the end of the text cuts do not count."""
+    """Expected numbers of rounds, tokens and bonus tokens along a known text.
+
+    A round does not count if the text ends within it.
+    """
 
     rounds: float
     tokens: float
@@ -34,17 +39,20 @@ class Walk(Value):
 
 
 def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
-    """Return the `Walk` along a text for one gamma; see `walks_along`."""
+    """Return the expected rounds and tokens along a text for one gamma; see `walks_along`."""
     return walks_along(odds, (gamma,), ends=ends)[0]
 
 
 def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -> tuple[Walk, ...]:
-    """Return the `Walk` along a text for each gamma: expected counts over its whole rounds.
+    """Return, for each gamma, the expected rounds, tokens and bonus tokens along a text.
 
-    Rounds cut by the end of the text are left out, as in the figures of a run. If a length limit
-    ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If the
-    text ``ends`` with EOS, a round is cut only if the text's last token is one of the round's
+    Rounds cut by the end of the text are left out, as in the measured numbers of a run. If a length
+    limit ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If
+    the text ``ends`` with EOS, a round is cut only if the text's last token is one of the round's
     accepted candidates.
+
+    Args:
+        odds: The acceptance probability of each token of the text, as the module defines it.
     """
     chances, most = _checked(odds, gammas)
     starts = _starts(chances, gammas, most)
@@ -84,9 +92,9 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
 
 
 def _reached(chances: Floats, most: int) -> Floats:
-    """Return P(the next n tokens are accepted candidates), n = 0 .. most: [num_tokens, most + 1].
+    """Return the probability that a round beginning at token i accepts the next n tokens or more.
 
-    Row i is for a round that begins at token i.
+    The result is [num_tokens, most + 1]: row i, column n = 0 .. most.
     """
     first, later = chances.T
     ahead = np.concatenate((later, np.zeros(max(1, most))))

@@ -68,7 +68,10 @@ def expected_accepted(draft: Chances, target: Chances, gamma: int) -> float:
 
 
 def accepted_curves(draft: Chances, target: Chances, most: int) -> Curves:
-    """Return both verifiers' mean accepted candidates, and the bound, at gamma = 1 .. ``most``."""
+    """Return the mean accepted candidates of token and of block verification, and the bound.
+
+    Each has one value for every gamma from 1 to ``most``.
+    """
     return Curves(
         token=tuple(token_accepted(draft, target, gamma) for gamma in range(1, most + 1)),
         block=tuple(itertools.accumulate(_terms(draft, target, most, clip=True))),
@@ -79,9 +82,10 @@ def accepted_curves(draft: Chances, target: Chances, most: int) -> Curves:
 def block_weights(
     tokens: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances]
 ) -> tuple[float, ...]:
-    """Return the weights p_0 = 1, p_1, ..., p_gamma of Sun et al. 2024, algorithm 2.
+    """Return the weights p_0, ..., p_gamma with which block verification tests these candidates.
 
-    p_i = min(1, p_(i-1) * target / draft) at candidate i.
+    p_0 = 1 and p_i = min(1, p_(i-1) * target / draft) at candidate i: Sun et al. 2024,
+    algorithm 2.
     """
     weights = [1.0]
     for place, token in enumerate(tokens):
@@ -114,13 +118,13 @@ def emitted_distribution(
         vocabulary: The number of tokens in the vocabulary.
         verifier: Token or block verification.
         stops: Returns whether drafting ends after the given candidates.
-        breaks: Whether to inject a bug: a block ends at the first test that fails.
+        breaks: Whether to inject a bug: no candidate after the first failed test is accepted.
 
     Returns:
         The probability of every accepted prefix followed by its extra token.
 
     Raises:
-        TheoryError: There are too many blocks to enumerate.
+        TheoryError: There are too many sequences of candidates to enumerate.
     """
     if vocabulary**gamma > _MAX_STATES:
         raise TheoryError("Too many blocks to enumerate.", remedy="Use a smaller γ.")
@@ -142,7 +146,7 @@ def emitted_distribution(
 def accepted_given(
     block: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances], verifier: Verifier
 ) -> float:
-    """Return the mean number of accepted candidates of this drafted block.
+    """Return the mean number of accepted candidates, given ``block``, all candidates of a round.
 
     ``target`` has one distribution more than ``draft``: the one after the last candidate.
     """
@@ -153,7 +157,10 @@ def accepted_given(
 
 
 def _drafted(draft: Kernel, gamma: int, stops: Stops) -> list[tuple[Text, float]]:
-    """Return every block and its probability; blocks are shorter where ``stops`` ended drafting."""
+    """Return every sequence of candidates that a round can draft, with its probability.
+
+    A sequence has fewer than ``gamma`` candidates if ``stops`` ended drafting.
+    """
     whole: list[tuple[Text, float]] = []
     growing: list[tuple[Text, float]] = [((), 1.0)]
     for _ in range(gamma):
@@ -175,9 +182,9 @@ def _outcomes(
     verifier: Verifier,
     breaks: bool,
 ) -> list[tuple[int, float, Distribution]]:
-    """Return the possible numbers of accepted candidates.
+    """Return how many candidates of ``block`` can be accepted.
 
-    Each comes with its probability and the distribution of the next token.
+    Each possible number comes with its probability and the distribution of the next token.
     """
     if verifier == "block":
         weights = block_weights(block, draft, target)
@@ -199,13 +206,20 @@ def _outcomes(
 
 
 def _first_failed(chances: Sequence[float]) -> list[float]:
-    """Return P(exactly n tests pass before the first failure) for n = 0 .. len(chances)."""
+    """Return the probability that exactly n tests pass before the first failure, for every n.
+
+    n runs from 0 to the number of tests; ``chances`` holds each test's probability of passing.
+    """
     survived = np.cumprod([1.0, *chances])
     return [*(survived[:-1] * (1.0 - np.asarray(chances))).tolist(), float(survived[-1])]
 
 
 def _last_passed(chances: Sequence[float]) -> list[float]:
-    """Return P(test n is the last to pass) for n = 0 .. len(chances); 0 means that none passes."""
+    """Return the probability that test n is the last one that passes, for every n.
+
+    n runs from 0, which means that none passes, to the number of tests. ``chances`` holds each
+    test's probability of passing.
+    """
     return [
         passed * float(np.prod([1.0 - each for each in chances[place:]]))
         for place, passed in enumerate((1.0, *chances))
@@ -215,7 +229,10 @@ def _last_passed(chances: Sequence[float]) -> list[float]:
 def _pass_probability(
     weights: Sequence[float], place: int, draft: Sequence[Chances], target: Sequence[Chances]
 ) -> float:
-    """Return h_i of Sun et al. 2024: P(the test of the first i = ``place`` candidates passes)."""
+    """Return the probability that the joint test of the first ``place`` candidates passes.
+
+    This is h_i of Sun et al. 2024, with i = ``place``.
+    """
     weight = weights[place]
     if place == len(weights) - 1:
         return weight
@@ -242,9 +259,10 @@ def _next_distribution(
 
 
 def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[float]:
-    """Return E[min(1, w_i)] for i = 1 .. gamma, where w_i = w_(i-1) * target / draft.
+    """Return the expected weights of the first i candidates, for i = 1 .. gamma.
 
-    With ``clip``, w_i is capped at 1 in every step, so that it equals the weight p_i.
+    These are E[min(1, w_i)] with w_i = w_(i-1) * target / draft. With ``clip``, w_i is capped at 1
+    in every step, so that it equals the weight p_i of block verification.
     """
     assert gamma >= 0, gamma
     draft_probs, target_probs = distribution_pair(draft, target)

@@ -65,10 +65,11 @@ def tokens_per_round(text: StickyText, gamma: float) -> float:
 
 
 def unmixed_tokens(text: StickyText, gamma: float) -> float:
-    """Return tokens per round if stretches are so long that each round lies within one of them.
+    """Return tokens per round if each round lies within one easy or hard stretch of the text.
 
-    A token then needs 1 / `expected_tokens` rounds, at the acceptance of the token's stretch. The
-    result is the inverse of the mean rounds per token: a harmonic mean.
+    This is so if stretches are very long. A token then needs 1 / `expected_tokens` rounds, at the
+    acceptance of its stretch. The result is the inverse of the mean rounds per token: a harmonic
+    mean.
     """
     return 1.0 / (
         text.easy_share / expected_tokens(text.easy, int(gamma))
@@ -77,7 +78,7 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 
 
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
-    """Return tokens per round if every round were entirely easy or entirely hard.
+    """Return tokens per round if each round had only easy or only hard tokens, in their shares.
 
     By Jensen's inequality the result is at least `expected_tokens` at the mean alpha.
     """
@@ -89,9 +90,9 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Return a round's mean tokens, and P(state at the next round's start).
+    """Return a round's mean tokens, and the probability of each state where the next round starts.
 
-    The first axis of both is the state at the round's start.
+    The first axis of both is the state, easy or hard, at the round's start.
     """
     chances, changes = np.array([text.easy, text.hard]), text.changes
     alive = np.eye(

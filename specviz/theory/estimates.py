@@ -15,10 +15,10 @@ _NORMAL_95 = 1.959964
 
 
 def alpha_from_tested(accepted: int, tested: int) -> float:
-    """Return the maximum-likelihood alpha: each tested candidate is one Bernoulli trial.
+    """Return the maximum-likelihood estimate of alpha, accepted / tested.
 
-    Accepted candidates per round have the capped geometric distribution of Leviathan et al. 2023,
-    section 3.1; the estimate is derived here.
+    Each tested candidate is one Bernoulli trial. Accepted candidates per round have the capped
+    geometric distribution of Leviathan et al. 2023, section 3.1; the estimate is derived here.
     """
     _check_counts(accepted, tested)
     return accepted / tested

@@ -80,6 +80,7 @@ class Emitted(Value, eq=False):
 
     ``target``, ``draft`` and ``possible`` are [num_tokens, vocabulary]. ``possible`` marks the
     tokens that the target can emit, up to rounding; by default, those with positive probability.
+    ``places`` groups the tokens, such as those after a rejection.
     """
 
     tokens: Sequence[int]
@@ -157,7 +158,11 @@ class EmittedDistributionTest:
 def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats:
     """Return the logarithms of the factors that multiply the bets' wealth: [num_tokens, num_bets].
 
-    ``chances`` (target_t(A_t)) and ``hits`` (x_t is in A_t) are [num_tokens, num_sets].
+    Args:
+        chances: The target's probability of each set of tokens, target_t(A_t):
+            [num_tokens, num_sets].
+        hits: Whether the emitted token is in the set: [num_tokens, num_sets].
+        places: The group of each token, which decides what bets are made on it.
     """
     factors = _logs((hits - chances)[..., None]) * _bet_on(chances[..., None])
     named = np.asarray(places, dtype=object)
@@ -188,7 +193,10 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Return the gains with a column appended: the bet on tokens that the target cannot emit."""
+    """Append the log-factors of one more bet: that a token is emitted which the target cannot emit.
+
+    ``gains`` holds the log-factors of the other bets, one column each.
+    """
     return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
 
 

@@ -31,8 +31,8 @@ _ROUNDING = 1e-4  # tolerance for the sum of listed probabilities
 class ListedDistribution:
     """The listed tokens at one position, at temperature 1.
 
-    ``own`` is the log-probability of the text's token at this position, even if it is unlisted.
-    ``whole`` means that all tokens of the vocabulary are listed.
+    ``own`` is the log-probability of the text's token at this position, even if that token is not
+    in the list. ``whole`` means that all tokens of the vocabulary are listed.
     """
 
     token_ids: Ids  # likeliest first

@@ -55,10 +55,12 @@ def naive(draft: Chances, target: Chances, k: int) -> float:
 
 
 def recursive(draft: Chances, target: Chances, k: int) -> float:
-    """Return the acceptance probability of recursive rejection, 1 - r_1 ... r_k.
+    """Return the probability that recursive rejection accepts one of k candidates.
 
-    r_m is the total variation between the draft and the residual after m - 1 rejections. SpecInfer
-    (Miao et al. 2024) uses this rule, and so does Yin et al. 2024, algorithm 4, at the root.
+    The candidates are tested in turn, each against the residual after the rejections so far. The
+    probability is 1 - r_1 ... r_k, where r_m is the total variation between the draft and the
+    residual after m - 1 rejections. SpecInfer (Miao et al. 2024) uses this rule; so does algorithm
+    4 of Yin et al. 2024, at a round's first position.
     """
     draft_probs, rest = distribution_pair(draft, target)
     missed = 1.0
@@ -72,7 +74,7 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
 
 
 def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]:
-    """Return the acceptance probability of SpecTr's K-SEQ (Sun et al. 2023), and its rho.
+    """Return the probability that K-SEQ of SpecTr (Sun et al. 2023) accepts one of k, and its rho.
 
     Each candidate is accepted with probability min(1, target / (rho draft)). rho is the smallest
     number from 1 to k with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
@@ -93,10 +95,10 @@ def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]
 
 
 def optimal(draft: Chances, target: Chances, k: int) -> float:
-    """Return the maximum over all lossless rules: 1 + min_H (target(H) - draft(H)^k).
+    """Return the greatest probability with which a lossless rule can accept one of k candidates.
 
-    H ranges over sets of tokens; the minimum is at a prefix of the tokens sorted by target / draft
-    (Hu et al. 2025).
+    It is 1 + min_H (target(H) - draft(H)^k), where H ranges over sets of tokens. The minimum is at
+    a prefix of the tokens sorted by target / draft (Hu et al. 2025).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     with np.errstate(divide="ignore"):
@@ -150,7 +152,10 @@ class _Orders:
     left: NDArray[np.bool_]  # [orders, vocabulary], tokens not yet rejected
 
     def step(self) -> tuple[float, _Orders]:
-        """Return P(the next candidate is tested and accepted), and the orders if it is rejected."""
+        """Return the probability that the next candidate is tested and accepted.
+
+        Also return the sequences of rejected tokens if it is rejected.
+        """
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]
         order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)

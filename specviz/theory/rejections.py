@@ -43,11 +43,11 @@ def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def lower_bound(chains: Chains) -> float:
-    """Return the least expected rejections of algorithms in class F: Yin et al. 2024, theorem 2.
+    """Return the fewest expected rejections of lossless algorithms that verify token by token.
 
-    An algorithm in F is lossless and verifies one draft token by token: the verdict on a token
-    depends on this token and earlier ones, not on later ones. Algorithms with several drafts or
-    block verification (Sun et al. 2024) are outside F and can have fewer rejections.
+    Theorem 2 of Yin et al. 2024. These algorithms (class F there) have one draft, and the verdict
+    on a token depends on this token and earlier ones, not on later ones. Algorithms with several
+    drafts or block verification (Sun et al. 2024) are outside F and can have fewer rejections.
     """
     return total_rejections(chains, 1)
 
@@ -63,11 +63,11 @@ def batch_floor(expected_single: float) -> float:
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """Return P(one draft is rejected) - P(all ``num_drafts`` drafts are rejected) at one position.
+    """Return by how much several drafts lower the rejection probability at one position.
 
-    With M = ``num_drafts``, this difference is r_1 - r_1 ... r_M, where r_m is the total variation
-    between the draft and the residual after m - 1 rejections. Yin et al.
-    2024, section 3.2; theorem 3 has this difference in brackets.
+    This is P(one draft is rejected) - P(all M drafts are rejected), with M = ``num_drafts``:
+    r_1 - r_1 ... r_M, where r_m is the total variation between the draft and the residual after
+    m - 1 rejections. See Yin et al. 2024, section 3.2; theorem 3 has this difference in brackets.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     unplaced = _unplaced(draft_probs[None], target_probs[None], [num_drafts])
@@ -126,13 +126,15 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
-    """Return the target's mass that M drafts do not cover, ``[len(nums_drafts), ..., size]``.
+    """Return the residual after M rejected drafts, ``[len(nums_drafts), ..., size]``.
 
-    The sum of this mass is r_1 ... r_M; the normalised mass is the recovery distribution. Each
-    draft lowers the mass of every token by ``total * draft``, but not below 0. Until another
-    token's mass reaches 0, the mass after k drafts has a closed form, so the loop jumps over these
-    drafts at once. The draft at which a token's mass reaches 0 is a separate step. There are at
-    most one jump and one such step per token, however large M is.
+    The residual is not normalised: its values, here called mass, sum to r_1 ... r_M, the
+    probability that all M drafts are rejected. Normalised, it is the distribution of the recovered
+    token. Each draft lowers a token's mass by ``total * draft``, where ``total`` is the sum before
+    this draft, but not below 0. Until another token's mass reaches 0, the mass after k drafts has a
+    closed form, so the loop jumps over these drafts at once. The draft at which a token's mass
+    reaches 0 is a separate step. There are at most one jump and one such step per token, however
+    large M is.
     """
     for num in nums_drafts:
         _check_num(num)
@@ -168,9 +170,9 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """Return each token's mass after ``steps`` drafts.
+    """Return each token's mass (see `_unplaced`) after ``steps`` more drafts.
 
-    Before the last of these drafts, no token's mass may reach 0.
+    No token's mass may reach 0 before the last of these drafts.
     """
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)

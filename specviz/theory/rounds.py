@@ -51,7 +51,10 @@ Acceptance = Callable[[Chances, Chances], Distribution]
 
 
 def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
-    """Return the rule that accepts with probability ``accept`` and else draws from ``recover``."""
+    """Return the rule that accepts with probability ``accept`` and else draws from ``recover``.
+
+    Both are computed from the draft and target distributions at a position.
+    """
 
     def decide(draft: Chances, target: Chances) -> PositionOutcome:
         accepted = as_distribution(draft, "draft") * accept(draft, target)
@@ -62,7 +65,10 @@ def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
 
 
 def token_verification(draft: Chances, target: Chances) -> PositionOutcome:
-    """Return the outcome if min(1, target / draft) decides acceptance (Leviathan et al. 2023)."""
+    """Return the probability that the lossless rule emits each token at a position.
+
+    A candidate is accepted with probability min(1, target / draft) (Leviathan et al. 2023).
+    """
     return rule_from(lossless, residual_distribution)(draft, target)
 
 
@@ -79,7 +85,10 @@ def chain_distribution(
     rule: PositionRule = token_verification,
     stops: Stops = never,
 ) -> Emitted:
-    """Return the distribution of the tokens of a round that drafts one chain of candidates."""
+    """Return the distribution of a round's tokens if candidates are drafted one after another.
+
+    At every position, ``rule`` verifies the candidate.
+    """
     check_size(len(target(())), gamma)
     return round_distribution(draft, target, [rule] * gamma, stops)
 
@@ -149,10 +158,10 @@ def check_size(vocabulary: int, depth: int) -> None:
 
 
 def _texts(begun: Emitted, target: Kernel, length: int) -> list[tuple[Text, float, float]]:
-    """Return every text of this length with two probabilities.
+    """Return every text of this length with its probability under two ways to generate it.
 
-    The first applies if the target continues the texts in ``begun``, the second if the target
-    generates the whole text.
+    In the first, the target continues the texts in ``begun``; in the second, the target generates
+    the whole text.
     """
     rows: list[tuple[Text, float, float]] = [((), begun.get((), 0.0), 1.0)]
     check_size(len(target(())), length - 1)

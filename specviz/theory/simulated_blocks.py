@@ -1,8 +1,8 @@
 """Block verification (Sun et al. 2024, algorithm 2) simulated on a pair of Markov chains.
 
 Many texts are simulated in parallel, one candidate at a time. Unlike in token verification, a
-verdict depends on later candidates, so all candidates of a block are drawn first, up to the end of
-the text. Counts are defined as in `simulation`.
+verdict depends on later candidates, so all candidates of a round (its block) are drawn first, up to
+the end of the text. Counts are defined as in `simulation`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _WrittenTexts:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Blocks:
-    """The current block of each unfinished text."""
+    """The state of the current round of each unfinished text: candidates so far, and weights."""
 
     text: Indices
     start: Indices  # tokens of the text before the block
@@ -55,7 +55,7 @@ class _Blocks:
 
 
 class BlockSimulator:
-    """A simulator of block verification."""
+    """A simulator of block verification on a pair of Markov chains."""
 
     def __init__(self, chains: Chains) -> None:
         self._horizon, self._size = chains.horizon, chains.size
@@ -112,7 +112,11 @@ class BlockSimulator:
         return complete
 
     def _odds(self, weight: Floats, row: Indices) -> Floats:
-        """Return h_i = Z / (Z + 1 - p), p = ``weight``, Z = sum max(0, p * target - draft)."""
+        """Return the probability that the joint test of the candidates so far passes.
+
+        It is h_i = Z / (Z + 1 - p) of Sun et al. 2024, with p = ``weight`` and
+        Z = sum max(0, p * target - draft). The test of a complete block uses p instead.
+        """
         spare = self._spare(weight, row) @ np.ones(self._size)  # faster than sum(axis=1)
         below = spare + (1.0 - weight)
         return np.where(below > 0.0, spare / np.where(below > 0.0, below, 1.0), 1.0)
@@ -126,9 +130,10 @@ class BlockSimulator:
     def _conclude(
         self, written: _WrittenTexts, blocks: _Blocks, complete: Indices, rng: np.random.Generator
     ) -> bool:
-        """Emit the recovered token of the ``complete`` blocks and start new blocks.
+        """Emit the recovered tokens of the complete blocks, and start new blocks in their texts.
 
-        Returns whether a text finished.
+        A block in which all candidates were accepted has no recovered token. Returns whether a text
+        finished.
         """
         end = blocks.start[complete] + blocks.accepted[complete]
         blocks.start[complete] = end + 1
@@ -164,7 +169,7 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Return the row of the kernels for a step and the previous token.
+        """Return the row of the transition matrices for a step and the previous token.
 
         Past the end of the text, return a valid row, which is not used.
         """

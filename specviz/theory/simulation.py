@@ -58,7 +58,10 @@ class Estimate(Value):
 
 
 class Simulated(Value, eq=False):
-    """Results of simulated texts. Results on the same Markov chains can be added."""
+    """Counts of rejections and emitted tokens in simulated texts.
+
+    The counts of two simulations on the same Markov chains can be added.
+    """
 
     rejections: Estimate  # per text
     rejected_at: NDArray[np.int64]  # [horizon]
@@ -227,13 +230,16 @@ def estimate(values: NDArray[np.int32]) -> Estimate:
 
 
 def _residual(draft: Floats, probs: Floats) -> Floats:
-    """Return max(0, probs - draft), normalised, or ``probs`` where the difference is zero."""
+    """Return the residual: max(0, probs - draft), normalised.
+
+    Where the difference is zero for all tokens, return ``probs``.
+    """
     left = np.maximum(probs - draft, 0.0)
     total = left.sum(axis=-1, keepdims=True)
     return np.where(total > 1e-12, left / np.where(total > 1e-12, total, 1.0), probs)
 
 
 def _odds(draft: Floats, probs: Floats) -> Floats:
-    """Return min(1, probs / draft); 1 where the draft has probability 0."""
+    """Return each candidate's acceptance probability, min(1, probs / draft); 1 if draft is 0."""
     drafted = draft > 0.0
     return np.where(drafted, np.minimum(1.0, probs / np.where(drafted, draft, 1.0)), 1.0)

@@ -33,7 +33,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
-    """Return E_0 to E_gamma: E_k is the mean number of further acceptances after k acceptances.
+    """Return the mean number of further accepted candidates after k acceptances, k = 0 .. gamma.
 
     E_k = alpha (1 + E_(k+1)) and E_gamma = 0: the recursion of v2rockets/sd_optimization.
     """
@@ -183,7 +183,7 @@ def alpha_for_speedup(
     gamma: int | None = None,
     max_gamma: int = 64,
 ) -> float | None:
-    """Return the least alpha at which some gamma from 1 to ``max_gamma`` has speedup ``goal``.
+    """Return the least alpha at which a gamma from 1 to ``max_gamma`` reaches the speedup ``goal``.
 
     Leviathan et al. 2023, theorem 3.8, is solved for alpha by bisection. If ``gamma`` is given,
     only this gamma is tried. The result is None if no gamma reaches the goal even at alpha 1.

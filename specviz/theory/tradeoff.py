@@ -117,12 +117,18 @@ def residual_distribution(draft: Chances, target: Chances) -> Distribution:
 
 
 def lossless(draft: Chances, target: Chances) -> Distribution:
-    """Return min(1, target / draft): the rule of Leviathan et al. 2023 and Chen et al. 2023."""
+    """Return the acceptance probabilities of the lossless rule, min(1, target / draft).
+
+    Leviathan et al. 2023 and Chen et al. 2023.
+    """
     return over_accept(draft, target, 0.0)
 
 
 def over_accept(draft: Chances, target: Chances, epsilon: float) -> Distribution:
-    """Return min(1, (target + epsilon) / draft): Yin et al. 2024, section 4.2."""
+    """Return the acceptance probabilities of a rule that accepts too often.
+
+    They are min(1, (target + epsilon) / draft): Yin et al. 2024, section 4.2.
+    """
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon}.", remedy="Give 0 or more.")
     draft_probs, target_probs = distribution_pair(draft, target)
@@ -130,7 +136,10 @@ def over_accept(draft: Chances, target: Chances, epsilon: float) -> Distribution
 
 
 def lenient(draft: Chances, target: Chances, lenience: float) -> Distribution:
-    """Return min(1, target / (lenience * draft)): Leviathan et al. 2023, appendix A.5."""
+    """Return the acceptance probabilities of the lenient rule, min(1, target / (lenience * draft)).
+
+    Leviathan et al. 2023, appendix A.5.
+    """
     if not 0.0 < lenience <= 1.0:
         raise TheoryError(f"The lenience is {lenience}.", remedy="Give a value in (0, 1].")
     draft_probs, target_probs = distribution_pair(draft, target)
@@ -138,7 +147,7 @@ def lenient(draft: Chances, target: Chances, lenience: float) -> Distribution:
 
 
 def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Distribution:
-    """Return 1 for tokens with target probability of at least ``threshold``, else 0."""
+    """Return 1 (accept) for tokens with target probability of at least ``threshold``, else 0."""
     if not 0.0 <= threshold <= 1.0:
         raise TheoryError(f"The threshold is {threshold}.", remedy="Give a value from 0 to 1.")
     _, target_probs = distribution_pair(draft, target)
@@ -175,9 +184,10 @@ def rejection_and_bias(
 
 
 def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
-    """Return A = (target - accept * draft) / P(reject) of theorem 4, and the least bias.
+    """Return the least bias that the rule ``accept`` allows, and what attains it (theorem 4).
 
-    The least bias is (sum |target - accept * draft| - P(reject)) / 2.
+    The least bias is (sum |target - accept * draft| - P(reject)) / 2. The recovery distribution
+    that attains it follows from A = (target - accept * draft) / P(reject).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     missing = target_probs - _accept(accept, draft_probs.size) * draft_probs
@@ -253,7 +263,7 @@ def _draws(chances: Distribution, count: int, rng: np.random.Generator) -> NDArr
 
 
 def _quotient(above: Distribution, below: Distribution) -> Distribution:
-    """Return min(1, above / below), and 1 for tokens where ``below`` is 0."""
+    """Return min(1, above / below) for each token; 1 where ``below`` is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), 1.0)
     return np.minimum(1.0, ratio)

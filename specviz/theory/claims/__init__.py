@@ -1,8 +1,8 @@
-"""Quotes from five sources, each checked against the theory.
+"""Quotes about speculative decoding from five sources, each checked against the theory.
 
-A verdict states whether the quote is true in all, some or none of the tested cases. Each claim also
-states at which setting its verdict would change. All numbers are computed when `claims` is called,
-except those that papers report.
+A claim is a quote with its verdict: whether the quote is true in all, some or none of the tested
+cases. Each claim also states at which setting its verdict would change. All numbers are computed
+when `claims` is called, except those that papers report.
 """
 
 from __future__ import annotations

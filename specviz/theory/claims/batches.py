@@ -15,9 +15,9 @@ _MAX_TEXTS = 1_000_000
 
 
 def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = True) -> float:
-    """Return the bias of batch speculation: the total variation between output and target.
+    """Return the bias of batch speculation: the total variation between its texts and the target's.
 
-    Compares the distributions of a text's first ``length`` tokens. Theorem 3 of Yin et al. 2024
+    The distributions of a text's first ``length`` tokens are compared. Theorem 3 of Yin et al. 2024
     states that algorithm 4 is unbiased. With ``renew`` False, the algorithm has a deliberate bug:
     the residual is computed only after the first rejection, and all further drafts are tested
     against this residual.
@@ -42,11 +42,11 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return the outcomes at a batch's root, the first position, where all drafts are tried.
+    """Return how each token can be emitted at a round's first position, where all drafts are tried.
 
     The first array has, for each token, the probability that a draft with this token is accepted.
     The second has the probability that all drafts are rejected and this token is drawn instead.
-    Yin et al. 2024, algorithm 4.
+    The rule is algorithm 4 of Yin et al. 2024.
     """
     wanted, accepted = target, np.zeros_like(target)
     reached = np.ones((*target.shape[:-1], 1))

@@ -1,4 +1,4 @@
-"""The content of a claim's card: quote, verdict, finding, and where the verdict changes."""
+"""What a page shows of a claim: the quote, verdict, finding, and where the verdict changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROUNDING = 1e-6  # tolerance for flips at round numbers, in units of the last d
 
 
 class Figure(Value):
-    """A number on which the verdict is based."""
+    """A number on which a claim's verdict is based, with its label and format."""
 
     label: str
     value: float
@@ -97,7 +97,10 @@ def tokens_chart(alpha: float, gamma: int) -> Chart:
 
 
 def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
-    """Return the verdict; ``cases`` holds, for each tested case, whether the claim is true."""
+    """Return the verdict on a claim: whether it is true in all, some or none of the tested cases.
+
+    ``cases`` holds, for each case, whether the claim is true in it.
+    """
     seen = tuple(cases)
     assert seen
     if all(seen):
@@ -106,7 +109,10 @@ def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
 
 
 def crossing(difference: Callable[[float], float], low: float, high: float) -> float:
-    """Return where ``difference`` changes sign, by bisection; the function may jump there."""
+    """Return the number between ``low`` and ``high`` at which ``difference`` changes its sign.
+
+    It is found by bisection, so ``difference`` may jump there, but must change its sign only once.
+    """
     below = difference(low) < 0
     assert (difference(high) < 0) != below, "no sign change between the ends"
     for _ in range(_HALVINGS):
@@ -135,9 +141,9 @@ def rounded_up(value: float, places: int = 3) -> float:
 
 
 def holds_up_to(difference: Callable[[float], float], low: float, high: float) -> float:
-    """Return the largest value at which a claim holds: where ``difference`` changes sign.
+    """Return the largest value up to which a claim holds, found by bisection and rounded down.
 
-    The result is rounded down.
+    The claim holds as long as ``difference`` keeps the sign that it has at ``low``.
     """
     return rounded_down(crossing(difference, low, high))
 
@@ -145,9 +151,9 @@ def holds_up_to(difference: Callable[[float], float], low: float, high: float) -
 def holds_from(
     difference: Callable[[float], float], low: float, high: float, places: int = 3
 ) -> float:
-    """Return the smallest value at which a claim holds: where ``difference`` changes sign.
+    """Return the smallest value from which a claim holds, found by bisection and rounded up.
 
-    The result is rounded up.
+    The claim holds as long as ``difference`` has the sign that it has at ``high``.
     """
     return rounded_up(crossing(difference, low, high), places)
 

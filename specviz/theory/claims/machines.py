@@ -207,7 +207,10 @@ def _small_targets() -> Claim:
 
 
 def _with_overhead(cost: float, overhead: float) -> float:
-    """Return c if a draft step and a target step each take ``overhead`` target steps longer."""
+    """Return the ratio of draft to target step time, ``cost``, after adding an overhead to both.
+
+    ``overhead`` is the added time in target steps.
+    """
     return (cost + overhead) / (1 + overhead)
 
 

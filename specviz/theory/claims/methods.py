@@ -138,7 +138,10 @@ def _constant_kernel(chances: tuple[float, ...]) -> Kernel:
 
 
 def _as_kernel(kernels: Floats) -> Kernel:
-    """Return a Markov chain as a function of the text; the prompt's last token is token 0."""
+    """Return a function from a text to the next token's distribution under a Markov chain.
+
+    ``kernels`` holds the chain's transition probabilities. The prompt's last token is token 0.
+    """
 
     def next_probs(text: Text) -> Floats:
         return kernels[len(text), text[-1] if text else 0]
