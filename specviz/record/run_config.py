@@ -99,7 +99,7 @@ class RunConfig(Value):
 
     @property
     def by_odds(self) -> bool:
-        """Return whether a round drafts one chain and tests it with min(1, target/draft).
+        """Return whether a round drafts one sequence and tests it with min(1, target/draft).
 
         Forecasts assume such rounds, and so do the acceptance probabilities along a text.
         """
@@ -174,7 +174,7 @@ class RunConfig(Value):
     def formulas_hold(self) -> bool:
         """Return whether formulas for one γ apply.
 
-        They need rounds that draft γ candidates in one chain, each with an acceptance probability.
+        They need rounds of γ candidates in one sequence, each with an acceptance probability.
         """
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
