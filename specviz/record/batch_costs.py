@@ -38,7 +38,8 @@ class BatchCosts(Value):
         """Return the seconds of the draft phase of a round, for all sequences together.
 
         Args:
-            fed_more: The share of sequences whose first draft step is fed two tokens.
+            fed_more: The share of sequences whose first draft step is fed two tokens, as after a
+                bonus token.
         """
         one, two = (self._at(each, batch, context) for each in self.draft)
         later = self._at(self.draft_next, batch, context)
@@ -49,7 +50,7 @@ class BatchCosts(Value):
         return self._at(self.verify[self.gammas.index(gamma)], batch, context)
 
     def v(self, batch: int, context: float, gamma: int) -> float:
-        """Return v: the time of a verification / the time of a plain step of the same batch."""
+        """Return v, a verification's time divided by that of a plain step of the same batch."""
         return self.verification(batch, context, gamma) / self.plain_step(batch, context)
 
     def _at(self, grid: Grid, batch: int, context: float) -> float:
@@ -75,15 +76,15 @@ class BatchAcceptance(Value):
     other: float
 
     def tokens(self, gamma: int) -> float:
-        """Return the tokens per round with ``gamma`` candidates."""
+        """Return the expected tokens of a round: 1 + the expected number of accepted candidates."""
         return 1.0 + sum(self.reached[:gamma])
 
 
 class BatchPoint(Value):
     """The measured speedups of a batch, and the forecast speedup.
 
-    A speedup is: tokens per second of speculation / tokens per second of plain decoding. Both
-    decode the same batch.
+    A speedup is the tokens per second of speculation divided by those of plain decoding of the
+    same batch.
     ``forecast`` and ``speedup`` cover only the rounds in which all sequences were running.
     ``compact`` and ``padded`` cover the whole batch, until the last text has ended. In ``compact``,
     passes leave out the rows of texts that have ended; in ``padded``, passes keep these rows, so

@@ -1,9 +1,9 @@
-"""Bodies: sizes to which a model is enlarged without changing its output.
+"""Simulated sizes, to which a model is enlarged without changing its output.
 
-A body is named ``none``, or after a well-known model with the same shape, or by a number of
-parameters such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers. The
-vocabulary and the width of an attention head stay those of the model, so a body named after a model
-has a different number of parameters for each model that it enlarges.
+A simulated size ("body" in names) is ``none``, or the name of a well-known model with the same
+shape, or a number of parameters such as ``90M`` or ``1.2B``. It sets the width, the feed-forward
+units and the layers. The vocabulary and the width of an attention head stay those of the model, so
+a size named after a model has a different number of parameters for each model that it enlarges.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NamedBody(Value):
 
 
 class ModelShape(Value):
-    """The shape of a Llama-like model, with all that is needed to enlarge the model."""
+    """The dimensions of a Llama-like model, from which those of an enlarged model follow."""
 
     shape: Shape
     heads: int
@@ -48,10 +48,10 @@ class ModelShape(Value):
     vocabulary: int  # rows of the embedding
     tied: bool  # embedding and output share one matrix
     quantised: tuple[float | None, float | None] = (None, None)
-    """Bytes per weight at the model's own size and with a body; None without quantisation."""
+    """Bytes per weight at the model's own size and when enlarged; None without quantisation."""
 
     def bytes_per_weight(self, body: str) -> float | None:
-        """Return the bytes per quantised weight; None if the weights are not quantised."""
+        """Return the bytes per weight at this simulated size; None without quantisation."""
         return self.quantised[body != NO_BODY]
 
     @property
@@ -64,7 +64,7 @@ class ModelShape(Value):
 
 
 class BodyInfo(Value):
-    """The body of a model in a run. ``own_parameters`` is the model's size without the body."""
+    """The simulated size of a run's model; ``own_parameters`` counts those before enlarging."""
 
     name: str
     shape: Shape
@@ -105,10 +105,10 @@ def sized_model(size: str) -> str:
 
 
 def body_name(text: str) -> str:
-    """Return the normalized name of a body: ``1200m`` becomes ``1.2B``.
+    """Return the normalized name of a simulated size: ``1200m`` becomes ``1.2B``.
 
     Raises:
-        ConfigError: The text is not a body, or out of range.
+        ConfigError: The text is not a simulated size, or the size is out of range.
     """
     typed = text.strip().lower()
     if typed == NO_BODY or typed in NAMED_BODIES:
@@ -129,10 +129,10 @@ def body_name(text: str) -> str:
 
 
 def shape_of(body: str, model: ModelShape) -> Shape:
-    """Return the shape of a body for this model.
+    """Return the dimensions of ``model`` when it is enlarged to the simulated size ``body``.
 
     Raises:
-        ConfigError: The body is smaller than the model.
+        ConfigError: The simulated size is smaller than the model.
     """
     named, size = NAMED_BODIES.get(body), _parameters(body)
     if named is not None:
@@ -178,7 +178,7 @@ def _parameters(text: str) -> int | None:
 
 @functools.lru_cache(maxsize=256)  # pages look up all offered sizes on every rerun
 def _shape_of_size(size: int, model: ModelShape) -> Shape:
-    """Return the shape with the best compromise between this size and the usual proportions."""
+    """Return a shape of about ``size`` parameters whose proportions are close to the usual ones."""
     found = min(
         _candidates(size, model), key=lambda each: _penalty(each, size, model), default=None
     )
@@ -201,7 +201,7 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
 
 
 def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
-    """Return how far a shape is from the size and from the usual proportions.
+    """Return how far a shape is from ``size`` parameters and the usual proportions; 0 is best.
 
     Widths of 1, 4, 16, … times the model's width are preferred, because they scale weights by
     powers of two, so that no weight is rounded.

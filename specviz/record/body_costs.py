@@ -1,7 +1,7 @@
-"""The expected cost of a body (a simulated size) on this machine, and the default body of pages.
+"""The expected cost of a simulated size on this machine, and the size that pages choose by default.
 
 A step of one token reads all weights once, so the step's time follows from the memory bandwidth of
-this machine. Pages show the expected time until the body is built and its step is measured.
+this machine. Pages show the expected time until the model is enlarged and its step is measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named
 
 
 class BodyRoom(Value):
-    """What limits the choice of bodies: the models of a pair, and the resources of this machine.
+    """What limits the simulated sizes: the models of a pair, and this machine's resources.
 
     ``target`` or ``draft`` is None if that model cannot be enlarged.
     """
@@ -48,10 +48,10 @@ class BodyCost(Value):
 
 
 def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
-    """Return the cost of a model enlarged to a body, or of the model itself for ``none``.
+    """Return the cost of a model at a simulated size, or at its real size for ``none``.
 
     Raises:
-        ConfigError: The body is smaller than the model.
+        ConfigError: The simulated size is smaller than the model.
     """
     shape = model.shape if body == NO_BODY else shape_of(body, model)
     parameters = parameters_of(shape, model)
@@ -66,10 +66,11 @@ def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
 
 
 def default_body(room: BodyRoom) -> str:
-    """Return the largest named body with which the target is fast enough and leaves memory free.
+    """Return the largest named size at which the target is fast enough and leaves memory free.
 
-    If no named body meets both conditions, return the largest fallback size that meets them. If
-    there is none, or if the target cannot be enlarged, return ``none``.
+    If no size named after a model meets both conditions, return the largest of
+    ``_FALLBACK_SIZES`` that meets them. If there is none, or if the target cannot be enlarged,
+    return ``none``.
     """
     named = dict(_affordable(room, tuple(NAMED_BODIES)))
     sizes = dict(_affordable(room, _FALLBACK_SIZES))
@@ -87,7 +88,7 @@ def _affordable(room: BodyRoom, bodies: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def body_choices(model: ModelShape, room: BodyRoom) -> tuple[tuple[str, BodyCost], ...]:
-    """Return the bodies that a page offers for a model, smallest first."""
+    """Return the simulated sizes that a page offers for a model, smallest first, with costs."""
     costs = dict(_larger_than(model, room, (*_OFFERED_SIZES, *NAMED_BODIES)))
     return tuple(sorted(costs.items(), key=lambda each: each[1].parameters))
 

@@ -1,7 +1,8 @@
 """The bug zoo: deliberate mistakes in speculative decoding, and what each mistake affects.
 
-The mistakes show that the audit can fail. Some mistakes change the output distribution. Others only
-lower acceptance: decoding is exact but slower, and no test of the text detects this.
+With such a mistake, the audit of exactness can be seen to fail. Some mistakes change the output
+distribution. Others only lower acceptance: decoding is exact but slower, and no test of the text
+detects this.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _COSTS: dict[Symptom, str] = {
 
 
 class Break(Value):
-    """A deliberate mistake.
+    """A deliberate mistake in speculative decoding.
 
     ``distance`` was measured on the embedded pair at temperature 1: the mean total variation
     between the distribution of an affected token and the target's. None if there is no bias.

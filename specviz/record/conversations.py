@@ -36,11 +36,11 @@ class Conversation(Value):
         return next((i for i in places if not self.before[i].content), None)
 
     def until(self, place: int) -> Conversation:
-        """Return the conversation up to the user's message before the answer at ``place``."""
+        """Return the conversation up to the user's message that message ``place`` answers."""
         return Conversation(before=self.before[: place - 1], text=self.before[place - 1].content)
 
     def with_answer(self, place: int, answer: str) -> Conversation:
-        """Return the conversation with ``answer`` as the message at ``place``."""
+        """Return the conversation with ``answer`` as the text of message ``place``."""
         written = replace(self.before[place], content=answer)
         return replace(self, before=(*self.before[:place], written, *self.before[place + 1 :]))
 

@@ -1,10 +1,10 @@
-"""The draft methods, one entry each.
+"""The draft methods, with a ``DraftMethod`` for each.
 
-Code that depends on the drafter uses the entry, not the name. To add a method, add an entry here
-and a class. Then add a case for the class in ``make_drafter`` of ``engine/decoding/drafting.py``; a
-new kind of head needs no case. By default, a pair uses the method for its kind of draft. A custom
-class is named ``module:Class``. Only the command line or a file may name a custom class, never a
-link.
+Other code reads the attributes of a ``DraftMethod`` and does not compare names. To add a method,
+add a ``DraftMethod`` here and a drafter class. Then add a case for the class in ``make_drafter`` of
+``engine/decoding/drafting.py``; a new kind of head needs no case. By default, a pair uses the
+method for its kind of draft. A custom class is named ``module:Class``. Only the command line or a
+file may name a custom class, never a link.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NUMBER = re.compile(r"[1-9]\d{0,3}")
 class DraftMethod(Value):
     """A draft method.
 
-    ``drafts_with``: the kind of draft that the pair must have, ``MODEL`` or a kind of head; empty
-    if the method needs none. ``fills_rounds``: the method drafts γ candidates whenever the length
-    limit allows, so formulas for one γ apply.
+    ``drafts_with``: what the pair must have: ``MODEL`` for a draft model, a kind of head such as
+    ``eagle``, or empty if the method needs neither. ``fills_rounds``: the method drafts γ
+    candidates whenever the length limit allows, so formulas for one γ apply.
     """
 
     name: str
@@ -50,7 +50,7 @@ class DraftMethod(Value):
         return self.drafts_with not in ("", MODEL)
 
     def fits(self, draft: str) -> bool:
-        """Return whether the method works with this kind of draft; "" means no draft."""
+        """Return whether the method works with ``MODEL``, this kind of head, or "" for no draft."""
         return self.drafts_with in ("", draft)
 
 
@@ -179,12 +179,15 @@ def drafter_names() -> list[str]:
 
 
 def first_method(draft: str) -> DraftMethod:
-    """Return the default method of a pair with this kind of draft; "" means no draft."""
+    """Return the default method for ``MODEL``, a kind of head, or "" for a pair without draft."""
     fitting = [each for each in _METHODS if each.drafts_with in ("", draft)]
     return next((each for each in fitting if each.drafts_with), fitting[0])
 
 
 def methods_for(draft: str) -> list[str]:
-    """Return the names of the methods that fit a pair, except methods that take a number."""
+    """Return the names of the methods that fit this kind of draft, default first.
+
+    Methods that take a number, such as early exit, are left out.
+    """
     others = (each for each in _METHODS if not each.drafts_with and not each.takes_number)
     return list(dict.fromkeys(each.name for each in (first_method(draft), *others)))

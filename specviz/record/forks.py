@@ -1,8 +1,8 @@
 """Forks: runs that continue another run after one of its verdicts was overruled.
 
 A fork is written as ``ROUND:PLACE:TOKEN=DRAW`` or, at temperature 0, as
-``ROUND:PLACE:TOKEN>INSTEAD``. Several forks are joined by ``+``. In text, rounds and places count
-from 1, as on the pages.
+``ROUND:PLACE:TOKEN>INSTEAD``. PLACE is the candidate's position in the round, and TOKEN its id.
+Several forks are joined by ``+``. In text, rounds and positions count from 1, as on the pages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)
 
 
 class Fork(Value):
-    """An overruled verdict on the candidate at a place of a round.
-
+    """An overruled verdict: the one on candidate ``place`` of a round; both count from 0.
     ``uniform`` is the draw that decides the new verdict; it replaces the draw from the seed. At
     temperature 0 under the lossless rule, nothing is drawn. In this case, ``instead`` is the token
     that replaces the target's likeliest token.
@@ -56,7 +55,7 @@ class Fork(Value):
 
 
 def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
-    """Return the forks of a new run: the forks that lie before ``fork``, then ``fork`` itself."""
+    """Return the forks of a new run: those at earlier candidates, then ``fork`` itself."""
     return (*(each for each in forks if each.at < fork.at), fork)
 
 
@@ -79,13 +78,14 @@ def parse_forks(text: str) -> tuple[Fork, ...]:
 
 
 def check_forks(forks: Sequence[Fork], *, by_draws: bool) -> None:
-    """Check the forks of one run.
+    """Check that one run can have all these forks.
 
     Args:
-        by_draws: Whether draws decide the verdicts of the run.
+        by_draws: Whether random draws decide the run's verdicts; if not, forks name tokens.
 
     Raises:
-        ConfigError: No run can have these forks.
+        ConfigError: There are too many forks, their order is wrong, or one has a token instead of
+            a draw or a draw instead of a token.
     """
     if len(forks) > MAX_FORKS:
         _refuse(f"A run has {len(forks)} forks; the maximum is {MAX_FORKS}.")

@@ -1,7 +1,7 @@
 """The range of every setting of a run, for checks, controls and help texts.
 
 Runs and the command line use ``LIMITS``. The controls of the pages use ``CONTROLS``; pages that
-compare lanes use ``COMPARED``.
+compare several methods use ``COMPARED``.
 """
 
 from __future__ import annotations
@@ -70,6 +70,6 @@ COMPARED = CONTROLS | {
 
 
 def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raise ConfigError for a value that is not allowed."""
+    """Raise ConfigError if ``value`` is not in ``allowed``; the message contains ``name``."""
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")

@@ -1,9 +1,10 @@
-"""The record of a load sweep: engines with many requests in flight, block by block.
+"""The record of a load sweep: serving engines measured with many requests in flight.
 
-A block loads one lane at one level: a number of users (closed loop) or requests per second (open
-loop). All times are seconds since the block began. The number of accepted candidates comes only
-from the engine's own counters: under load, several rounds may arrive in one chunk, so chunks cannot
-be counted as rounds.
+A lane is one way to serve the target: with speculation at some γ, or alone. A block is the time
+during which one lane is under one level of load: a number of users (closed loop) or of requests per
+second (open loop). All times are seconds since the block began. The number of accepted candidates
+comes only from the engine's own counters: under load, several rounds may arrive in one chunk, so
+chunks cannot be counted as rounds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ LEVEL_UNITS: dict[LoadMode, str] = {"closed": "users", "open": "requests/s"}
 
 
 class LoadLane(Value):
-    """One lane of a load sweep: an engine with speculation, or with the target alone.
+    """One of the alternatives that a load sweep measures: speculation, or the target alone.
 
     ``gamma``: candidates per round, as given to the restart command or, without one, as reported
     by the engine. ``switched_off``: whether each request turns speculation off. ``baseline``:
-    whether requests are sent with the API key of the baseline.
+    whether requests are sent with the API key of the server that runs the target alone.
     """
 
     kind: LaneKind
@@ -41,13 +42,14 @@ class LoadLane(Value):
 
 
 class LoadSettings(Value):
-    """The settings of every block of a sweep.
+    """The settings of a load sweep, the same for every engine and every level of load.
 
-    ``levels``: users, or requests per second. ``ramp``: seconds of load before the window, and
-    again after it; throughput and latencies cover only the window. ``most_in_flight``: the maximum
-    number of requests in flight in an open loop. ``numbered``: whether each prompt begins with a
-    number that is new in each block, so that no prefix cache contains the prompt. Prompts get no
-    numbers if all engines can turn their prefix cache off for a request.
+    ``levels``: the numbers of users, or of requests per second. ``ramp``: seconds of load before
+    the measured window, and again after it; throughput and latencies cover only the window.
+    ``most_in_flight``: the maximum number of requests in flight in an open loop. ``numbered``:
+    whether each prompt begins with a number that is new in every measurement, so that no prefix
+    cache contains the prompt. Prompts get no numbers if all engines can turn their prefix cache
+    off for a request.
     """
 
     mode: LoadMode = "closed"
@@ -71,7 +73,7 @@ class LoadSettings(Value):
 
 
 class LoadRequest(Value):
-    """One request of a block.
+    """One request of a load sweep.
 
     ``scheduled`` is the time at which the request was due. In an open loop, latencies begin at this
     time. Chunk i arrived at ``arrivals[i]`` with ``chunk_tokens[i]`` tokens. ``divided``: whether
@@ -124,13 +126,14 @@ class EngineGauges(Value):
 
 
 class LoadBlock(Value):
-    """One lane under one level of load.
+    """The measurement of one engine, with or without speculation, under one level of load.
 
-    ``lane`` is the index of the lane in the sweep. ``begin`` and ``end`` bound the window.
+    ``lane`` is its index in ``LoadSweep.lanes``. ``begin`` and ``end`` bound the measured window.
     ``start`` is the index of the engine start that served the block, among the starts of the
     sweep; 0 without a restart command. ``repetition`` is the index of the sweep's repetition.
-    ``unit`` is the index of the block's A B B A unit; the units of each start count from 0.
-    ``restarted``: whether the engine restarted by itself during the block.
+    Under each load, the lanes are measured in turn, then in reverse order (A B B A); ``unit`` is
+    the index of this series, counted from 0 after each start. ``restarted``: whether the engine
+    restarted by itself during the block.
     """
 
     lane: int
@@ -153,11 +156,11 @@ class LoadBlock(Value):
 
 
 class LoadSweep(Value):
-    """A sweep over the levels of load, complete or in progress.
+    """A load sweep, complete or in progress: engines measured at several levels of load.
 
-    ``id`` is the sweep's key in the data folder. ``starts``: how often the sweep started an engine,
-    0 without a restart command. ``shared_cores``: the number of cores that an engine on this
-    machine shares with the client; None if no engine runs on this machine.
+    ``id`` identifies the sweep in the data folder. ``starts``: how often the sweep started an
+    engine; 0 without a restart command. ``shared_cores``: the number of cores that an engine on
+    this machine shares with the client; None if no engine runs on this machine.
     """
 
     id: str

@@ -55,7 +55,7 @@ class Quantity(Value):
         return f"{self.factor * value:+.{self.digits}f}{self.unit}".replace("-", "−")
 
     def span(self, low: float, high: float) -> str:
-        """Return a range without its unit."""
+        """Return a range without its unit, such as "1.20–1.43"."""
         return f"{self._end(low)}–{self._end(high)}"
 
     def between(self, low: float, high: float) -> str:
@@ -74,7 +74,7 @@ class Quantity(Value):
         return f"{self.shown(value)} ({self.span(low, high)})"
 
     def hover(self, place: str = "y") -> str:
-        """Return the format of a Plotly variable, such as ``y``, in hover text."""
+        """Return Plotly's hover text for the variable ``place``, such as ``%{y:.2f}×``."""
         if self.factor == 100:
             return f"%{{{place}:.{self.digits}%}}"
         assert self.factor == 1, "charts draw unscaled values"
@@ -91,7 +91,7 @@ class Quantity(Value):
 
 
 class _Size(Quantity):
-    """Bytes, with three digits and the unit that fits: "12.3 kB", "1.23 GB"."""
+    """The format of bytes: three digits and the unit that fits, as in "12.3 kB" or "1.23 GB"."""
 
     def bare(self, value: float) -> str:
         size = float(value)
@@ -103,7 +103,7 @@ class _Size(Quantity):
 
 
 class _Count(Quantity):
-    """Parameters: "6.1 M", "88 M", "1.0 B"."""
+    """The format of a number of parameters, as in "6.1 M", "88 M" or "1.0 B"."""
 
     def bare(self, value: float) -> str:
         size, unit = (value / 1e9, "B") if value >= 0.9995e9 else (value / 1e6, "M")

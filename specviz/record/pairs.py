@@ -1,4 +1,4 @@
-"""Pairs as requested, and what is known about them before any weights are read."""
+"""Which pair of models to load, and what is known about it before any weights are read."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def is_address(place: str | None) -> bool:
 
 
 def weight_words(kind: str) -> str:
-    """Return text such as "Q8_0" or "floating point"."""
+    """Return how texts name a weight type: ``q8_0`` as "Q8_0", ``float`` as "floating point"."""
     return "floating point" if kind == "float" else kind.upper()
 
 
 def weights_title(target: str, draft: str) -> str:
-    """Return text such as "target in Q8_0"; empty if both options are ``auto``."""
+    """Return the chosen weight types, such as "target in Q8_0"; ``auto`` is left out."""
     kinds = (("target", target), ("draft", draft))
     return ", ".join(f"{role} in {weight_words(kind)}" for role, kind in kinds if kind != "auto")
 
@@ -89,13 +89,14 @@ class PairSpec(Value):
     """The pair to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
     An invalid device, dtype, step or thread count raises ConfigError here, before any library is
-    loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
-    ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only
-    tokens that both models have. ``suffix_texts``: where suffix lookup finds further texts,
-    ``LIBRARY`` or a text file; empty for none. ``target_weights`` and ``draft_weights``: ``auto``
-    keeps the weights as stored if kernels can multiply with them, ``float`` dequantises them.
-    ``head``: the draft method of ``draft`` if ``draft`` is a head. ``draft`` is ``OWN_MTP`` if the
-    target's own MTP layers draft.
+    loaded; loading checks whether this machine has the device. The simulated sizes
+    (``target_body``, ``draft_body``) are normalized: ``1200m`` is ``1.2B``. With
+    ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only tokens that both
+    models have. ``suffix_texts``: where suffix lookup finds further texts, ``LIBRARY`` or a text
+    file; empty for none. ``target_weights`` and ``draft_weights``: ``auto`` keeps the weights as
+    stored if kernels can multiply with them, ``float`` dequantises them. ``head``: the draft method
+    of ``draft`` if ``draft`` is a head. ``draft`` is ``OWN_MTP`` if the target's own MTP layers
+    draft.
     """
 
     name: str | None = None
@@ -180,7 +181,7 @@ class PairSpec(Value):
 
     @property
     def draft_kind(self) -> str:
-        """The kind of draft: ``MODEL``, the method of a head, or empty for none."""
+        """What drafts: ``MODEL`` for a draft model, a head's method such as ``eagle``, or empty."""
         if self.head:
             return self.head
         has_draft = self.draft is not None or (self.embedded and self.name != CHAT_PAIR)
@@ -188,7 +189,7 @@ class PairSpec(Value):
 
     @property
     def has_draft(self) -> bool:
-        """Return whether there is a draft model."""
+        """Return whether the pair has a draft model; a drafting head is not one."""
         return self.draft_kind == MODEL
 
     @property
@@ -202,12 +203,12 @@ class PairSpec(Value):
 
     @property
     def without_bodies(self) -> PairSpec:
-        """The pair without bodies."""
+        """The same pair with both models at their real sizes."""
         return replace(self, target_body=NO_BODY, draft_body=NO_BODY)
 
     @property
     def chosen_weights(self) -> str:
-        """Text such as "target in Q8_0"; empty if all weights are as stored."""
+        """The chosen weight types, such as "target in Q8_0"; empty if all are as stored."""
         return weights_title(self.target_weights, self.draft_weights)
 
     @property
@@ -334,7 +335,7 @@ def known_pairs() -> tuple[KnownPair, ...]:
 
 
 def spec_of(pair: PairInfo) -> PairSpec:
-    """Return the spec with which the pair of a run can be loaded again."""
+    """Return a ``PairSpec`` that loads the pair of a recorded run again."""
     draft = pair.draft
     spec = PairSpec(
         target_body=_body(pair.target),

@@ -1,8 +1,8 @@
 """Prompts: presets and chat prompts by kind, and suites of prompts from a file or typed.
 
-Acceptance depends on the kind of prompt, so each shipped prompt has a kind. Lanes are compared on a
-suite: shipped prompts, typed prompts or the user's JSONL file. Each line of a file has one of these
-formats. The field names of the line show which format it has:
+Acceptance depends on the kind of prompt, such as code or stories, so each shipped prompt has a
+kind. A suite is a set of prompts on which methods are compared: shipped prompts, typed prompts or
+the user's JSONL file. Each line of a file has one of these formats, recognised by its field names:
 
 * ours: ``prompt``, and optionally ``kind``, which groups the results, and ``before``, the earlier
   messages of the conversation as a list of objects with ``role`` and ``content``. No other fields.
@@ -88,7 +88,7 @@ class SuiteItem(Value):
 
     @property
     def whole(self) -> TypedPrompt:
-        """The prompt with the messages before it, if there are any."""
+        """The prompt as a ``Conversation`` if messages precede it, otherwise as text."""
         return Conversation(before=self.before, text=self.prompt) if self.before else self.prompt
 
 

@@ -1,7 +1,7 @@
-"""The acceptance rules, one entry each.
+"""The acceptance rules, with a ``Rule`` for each.
 
-Code that depends on the rule uses the entry, not the name. To add a rule, add a name, an entry,
-and a judge with its case in ``make_judge`` of ``engine/decoding/judges.py``.
+Other code reads the attributes of a ``Rule`` and does not compare names. To add a rule, add a name,
+a ``Rule``, and a judge with its case in ``make_judge`` of ``engine/decoding/judges.py``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ Deciding = Literal["odds", "together", "equal", "threshold"]
 
 
 class Rule(Value):
-    """An acceptance rule.
+    """A rule by which drafted candidates are accepted or rejected.
 
     ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;
-    *together*: one test of the whole block; *equal*: whether the target samples the same token;
+    *together*: one test of all candidates of a round (block verification); *equal*: whether the
+    target samples the same token;
     *threshold*: the target's distribution alone. ``takes``: the settings, such as ``epsilon``,
     that have an effect under this rule but not under every rule.
     """

@@ -27,12 +27,12 @@ ResidualName = Literal["leftover", "target", "draft"]
 class RunConfig(Value):
     """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
 
-    A round drafts one of three: ``num_drafts`` chains of length ``gamma``; a tree of shape
-    ``branching``, whose depth replaces ``gamma``; or a dynamic tree of depth ``gamma``.
-    ``dynamic_tree`` holds the width of the dynamic tree and its largest number of candidates. The
-    width limits two numbers: the nodes expanded at each depth, and the children of each node.
-    ``replacement``: whether parallel chains may begin with the same token. The children of a tree
-    node always differ.
+    A round drafts one of three: ``num_drafts`` chains, which are sequences of ``gamma`` candidates;
+    a tree, where ``branching`` gives the children per node at each depth and its length replaces
+    ``gamma``; or a dynamic tree of depth ``gamma``. ``dynamic_tree`` holds the width of the dynamic
+    tree and its largest number of candidates. The width limits two numbers: the nodes expanded at
+    each depth, and the children of each node. ``replacement``: whether parallel chains may begin
+    with the same token. The children of a tree node always differ.
     """
 
     gamma: int = 5
@@ -99,15 +99,18 @@ class RunConfig(Value):
 
     @property
     def by_odds(self) -> bool:
-        """Return whether rounds are single chains under the lossless rule, min(1, target/draft).
+        """Return whether a round drafts one sequence and tests it with min(1, target/draft).
 
-        Forecasts assume such rounds, and so do the odds along a text.
+        Forecasts assume such rounds, and so do the acceptance probabilities along a text.
         """
         return self.rule == "lossless" and self.is_chain
 
     @property
     def shape(self) -> Shape:
-        """Children per node, depth by depth; for a dynamic tree, only the length is meaningful."""
+        """The children of each drafted node, depth by depth: (1, 1, 1) is a chain of γ = 3.
+
+        For a dynamic tree, only the length is meaningful.
+        """
         return self.branching or (self.num_drafts, *(1 for _ in range(self.gamma - 1)))
 
     @property
@@ -169,7 +172,10 @@ class RunConfig(Value):
 
     @property
     def formulas_hold(self) -> bool:
-        """Return whether rounds are chains of γ candidates, each with an acceptance probability."""
+        """Return whether formulas for one γ apply.
+
+        They need rounds of γ candidates in one sequence, each with an acceptance probability.
+        """
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 
@@ -221,10 +227,10 @@ def _refuse(culprit: str, remedy: str) -> Never:
 
 
 def refuse_without_effect(config: RunConfig, whose: str) -> None:
-    """Raise ConfigError for a setting without effect.
+    """Raise ConfigError if a setting differs from its default but has no effect.
 
     Args:
-        whose: The beginning of the message, which names what has the setting: "The run" or a lane.
+        whose: The subject of the message, such as "The run".
     """
     for name, default in settings_without_effect(config).items():
         if getattr(config, name) != default:
@@ -252,7 +258,7 @@ def refuse_own_drafter(config: RunConfig) -> None:
 
 
 def method_words(config: RunConfig) -> tuple[str, ...]:
-    """Return short labels for the settings in which a run's method differs from the default."""
+    """Return how a run's method differs from the default, as labels such as "tree 3x2x1"."""
     labels = [] if config.rule == "lossless" else [config.judging.words]
     if config.branching:
         labels.append(f"tree {shape_text(config.branching)}")

@@ -82,7 +82,7 @@ class CopiedRounds(Value):
     """The rounds of prompt or suffix lookup along a known text, one value per round.
 
     A known text determines these rounds: a proposed token is accepted exactly if it is the text's
-    next token. Cut rounds are left out.
+    next token. A round that the end of the text or a limit shortens is left out.
     """
 
     gamma: int

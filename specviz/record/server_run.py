@@ -96,7 +96,7 @@ class ServerRound(Value):
 
 
 class ServerTotals(Value):
-    """The engine's totals for one answer."""
+    """The numbers of rounds, candidates and tokens that an engine reports for one answer."""
 
     rounds: int | None = None
     drafted: int | None = None
@@ -105,7 +105,7 @@ class ServerTotals(Value):
 
 
 class TimedAnswer(Value):
-    """The decoding time of one answer, after its first token."""
+    """The tokens of one answer after its first chunk, and the seconds to decode them."""
 
     tokens: int
     seconds: float
@@ -199,9 +199,10 @@ class Counters(Value):
 
 
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:
-    """Return α at every position i of a round: accepted at i / accepted at i - 1.
+    """Return the acceptance rate α at every position of a round.
 
-    At the first position the divisor is ``drafts``, the number of rounds with a draft.
+    α at position i is the candidates accepted at i divided by those accepted at i - 1. At the
+    first position the divisor is ``drafts``, the number of rounds with a draft.
     """
     before = [drafts, *accepted_at]
     return tuple(

@@ -26,7 +26,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def parse_shape(text: str) -> Shape:
-    """Parse a shape from the text that `shape_text` writes; empty text gives an empty shape.
+    """Parse the shape of a tree, such as ``3x2x1``; empty text gives an empty shape.
 
     Raises:
         ConfigError: The text is not a tree.
@@ -39,7 +39,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def check_shape(shape: Shape, most_deep: int) -> None:
-    """Raise ConfigError for a tree that no run can draft."""
+    """Raise ConfigError if a tree is too deep or too large, or has an invalid branching."""
     if any(isinstance(each, bool) or not isinstance(each, int) for each in shape):
         raise ConfigError(
             "A tree's branching is not a whole number.", remedy="Write it like 3x2x1."
@@ -61,7 +61,9 @@ def check_shape(shape: Shape, most_deep: int) -> None:
 
 
 def parse_dynamic_tree(text: str) -> Shape:
-    """Parse the width and the candidates of a dynamic tree; empty text gives an empty tuple.
+    """Parse the width and the number of candidates of a dynamic tree, such as ``8x24``.
+
+    Empty text gives an empty tuple.
 
     Raises:
         ConfigError: The text is not a dynamic tree.
@@ -73,7 +75,7 @@ def parse_dynamic_tree(text: str) -> Shape:
 
 
 def check_dynamic_tree(tree: Shape) -> None:
-    """Raise ConfigError for a dynamic tree that no run can draft."""
+    """Raise ConfigError if the width or the number of candidates is out of range."""
     if not tree:
         return
     if len(tree) != 2 or any(isinstance(n, bool) or not isinstance(n, int) for n in tree):

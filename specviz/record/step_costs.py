@@ -1,4 +1,4 @@
-"""Step costs: the seconds that steps of both models take. c, v and forecasts use step costs."""
+"""Step costs: the seconds that steps of both models take, from which speedups are forecast."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ShapeCosts(Value):
     """Seconds of a round with a tree or with several drafts, by context.
 
     ``draft`` is the time of a whole draft phase; ``verify`` is the time of the target's pass over
-    the pending token and all nodes. ``draft_error`` and ``verify_error``: half the 95 % interval of
-    the time, relative to the time, where the interval is widest.
+    the last emitted token and all nodes. ``draft_error`` and ``verify_error``: half the width of
+    the time's 95 % interval, divided by the time, where the interval is widest.
 
     ``dynamic``: the width and the number of candidates of a dynamic tree; ``shape`` then gives only
     the depth. A dynamic tree differs from round to round. A measured table has the times of one
@@ -48,10 +48,10 @@ Phase = Literal["draft", "verify", "other"]
 
 
 class PhaseCost(Value):
-    """The mean cost of one phase over rounds of the same kind, in one-token steps of the target.
+    """The mean cost of one phase over similar rounds; the unit is a one-token step of the target.
 
-    Rounds of one kind have the same number of candidates. For the draft phase, they also have the
-    same number of tokens in the first draft step.
+    Similar rounds have the same number of candidates. For the draft phase, they also have the same
+    number of tokens in the first draft step.
     """
 
     phase: Phase
@@ -62,7 +62,7 @@ class PhaseCost(Value):
 
 
 class RunCosts(Value):
-    """The costs of the phases of one run, from its timed slices."""
+    """The costs of the phases of one run, from the rounds that were timed."""
 
     created: str
     process: str  # an id of the process that timed the run
@@ -151,8 +151,8 @@ class StepCosts(Value):
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
 
-        If ``target`` has fewer than ``tokens`` rows, extrapolate linearly from its 9th and its last
-        row.
+        Row n - 1 of ``target`` has the measured seconds for n tokens. Beyond the last row,
+        extrapolate linearly from the 9th and the last row.
         """
         rows = len(self.target)
         if tokens <= rows:

@@ -42,13 +42,13 @@ def token_label(text: str) -> str:
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the common prefix of two texts."""
+    """Return how many leading tokens two texts have in common."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (own, its) in pairs if own != its), min(len(one), len(other)))
 
 
 def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candidate | Extra]]:
-    """Yield the tokens of the text in order, with their indices."""
+    """Yield the tokens of the text in order, each with its round and its index in the round."""
     for index, entry in enumerate(rounds):
         for place, candidate in enumerate(entry.candidates):
             if candidate.verdict == "accepted":

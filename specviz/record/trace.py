@@ -205,7 +205,7 @@ class PairInfo(Value):
 
     @property
     def bodies(self) -> dict[str, BodyInfo]:
-        """The bodies of the models, by role: "target" or "draft"."""
+        """The simulated sizes by role, "target" or "draft"; a model at its real size has none."""
         models = {"target": self.target, "draft": self.draft}
         return {role: each.body for role, each in models.items() if each and each.body}
 
@@ -215,13 +215,13 @@ class PairInfo(Value):
 
     @property
     def body_sizes(self) -> str:
-        """Text such as "target simulates the cost of an 88 M model"; empty without bodies."""
+        """Text such as "target simulates the cost of an 88 M model"; empty at the real sizes."""
         models = {r: sized_model(COUNT.shown(b.parameters)) for r, b in self.bodies.items()}
         return ", ".join(f"{role} simulates the cost of {model}" for role, model in models.items())
 
     @property
     def chosen_weights(self) -> str:
-        """Text such as "target in Q8_0"; empty if all weights are as stored."""
+        """The chosen weight types, such as "target in Q8_0"; empty if all are as stored."""
         draft = self.draft.weights_option if self.draft else "auto"
         return weights_title(self.target.weights_option, draft)
 
@@ -282,9 +282,9 @@ class Forecast(Value):
 
 
 class PhaseTimes(Value):
-    """Mean seconds of each phase, over the rounds of one kind in a slice.
+    """Mean seconds of each phase, over similar rounds in one timed part of a run.
 
-    Rounds of one kind have the same number of candidates and the same number of tokens in the first
+    Similar rounds have the same number of candidates and the same number of tokens in the first
     draft step.
     """
 
@@ -297,10 +297,10 @@ class PhaseTimes(Value):
 
 
 class Slice(Value):
-    """The timing of some rounds of the run: seconds with the target alone and with speculation.
+    """The times of some consecutive rounds of a run, with the target alone and with speculation.
 
-    The rounds are ``first`` to ``last`` (exclusive). The passes ran in the order target alone,
-    speculative, speculative, target alone.
+    The rounds are ``first`` to ``last`` (exclusive). Their tokens were decoded in the order target
+    alone, speculative, speculative, target alone. Times are in seconds.
     """
 
     first: int
@@ -319,7 +319,7 @@ class Conditions(Value):
 
 
 class Baseline(Value):
-    """The times of the target alone and of speculative decoding along the same tokens, by slice."""
+    """The times of the target alone and of speculation along the same tokens, part by part."""
 
     slices: tuple[Slice, ...]
     prefill: float  # of the target alone
@@ -327,7 +327,7 @@ class Baseline(Value):
 
 
 class DraftingCosts(Value):
-    """Step costs in target steps. ``draft_until=cost`` uses them to decide when to stop drafting.
+    """Step costs in target steps, by which ``draft_until=cost`` decides when to stop drafting.
 
     ``verify[n - 1]`` is the cost to verify n tokens.
     """

@@ -43,7 +43,10 @@ _EVERY = 0.05
 
 
 class MeasuringPlan(Value):
-    """The requests of a measurement; only "sampled" ones use ``settings.temperature``."""
+    """The requests of an acceptance measurement.
+
+    Only the "sampled" requests use ``settings.temperature``; all others are greedy.
+    """
 
     prompts: tuple[str, ...]
     settings: ServerSettings
@@ -66,7 +69,7 @@ class MeasuringPlan(Value):
         return len(self.prompts) * len(self.conditions)
 
     def words(self, address: str) -> str:
-        """Describe the requests that will be sent, and name the address."""
+        """Return text such as "32 requests (8 prompts, 4 times each), …, to localhost:8000"."""
         return (
             f"{self.requests} requests ({len(self.prompts)} prompts, "
             f"{len(self.conditions)} times each), for at most {self.settings.max_new_tokens} "
@@ -171,8 +174,8 @@ class AcceptanceMeter(StoppableWork):
     def _units(self, numbers: Sequence[int], settings: ServerSettings) -> list[Unit]:
         """Send some prompts at once; return the answers with their counts of candidates.
 
-        If the answers report rounds that agree with the counters, each answer is a unit with its
-        own counts. Otherwise all answers are one unit, with the increase of the counters.
+        If the answers report rounds that agree with the counters, return a ``Unit`` for each
+        answer. Otherwise return one ``Unit`` of all answers, with the increase of the counters.
         """
         traces = self._traces(numbers, settings)
         texts = [self._text(*each) for each in zip(numbers, traces, strict=True)]
@@ -323,7 +326,7 @@ def _agree(rounds: Counts, counters: Counts) -> bool:
 
 
 def _groups(numbers: Sequence[int], size: int) -> list[list[int]]:
-    """Return the numbers in groups of at least ``size``."""
+    """Divide the numbers into groups of at least ``size``."""
     count = len(numbers) // size
     return [list(numbers[begin::count]) for begin in range(count)]
 

@@ -22,7 +22,7 @@ _EVENTS = 10_000
 
 @dataclass(slots=True)
 class Account:
-    """The counts of one answer so far."""
+    """The numbers of rounds, candidates and tokens in one answer so far."""
 
     info: ServerInfo
     settings: ServerSettings

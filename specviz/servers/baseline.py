@@ -20,7 +20,10 @@ Ask = Callable[[], Answer]
 
 
 def blocks_against(ask_speculative: Ask, ask_alone: Ask, *, blocks: int) -> Iterator[ServerBlock]:
-    """Yield blocks of four timed answers (A B B A). On close, stop the answer in progress."""
+    """Yield blocks of four timed answers: target alone, speculative twice, target alone.
+
+    When the generator is closed, stop the answer in progress.
+    """
     _timed(ask_alone)
     _timed(ask_speculative)
     for _ in range(blocks):
@@ -30,7 +33,7 @@ def blocks_against(ask_speculative: Ask, ask_alone: Ask, *, blocks: int) -> Iter
 
 
 def speedup_of(blocks: Sequence[ServerBlock]) -> Ratio | None:
-    """Return the speedup, from one log-ratio per block; None if there are no blocks.
+    """Return the speedup on one prompt from blocks of four timed answers; None without blocks.
 
     The interval covers only timing noise.
     """
@@ -42,7 +45,7 @@ def speedup_of(blocks: Sequence[ServerBlock]) -> Ratio | None:
 
 
 def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
-    """Return the speedup over all blocks, or None if there are no blocks.
+    """Return the speedup over all answers that have timed blocks, or None if there are none.
 
     The interval covers the variation over prompts or, with one prompt, timing noise.
     """

@@ -34,7 +34,10 @@ class BaselineRequest(Value):
 
 
 class BaselineJob(Job):
-    """A job that extends ``blocks`` as it runs; ``answer_id`` is the answer's id on the page."""
+    """Times a server's speculation against the target alone; ``blocks`` grows as the job runs.
+
+    ``answer_id`` is the answer's id on the page.
+    """
 
     def __init__(self, against: BaselineRequest, answer_id: str) -> None:
         label = f"Timing {against.trace.info.model} against the target alone"

@@ -201,7 +201,7 @@ class Connection:
             raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """Return the culprit and the remedy of the error for a request whose key was refused."""
+        """Return what is wrong, and the remedy, if the engine refuses the key or asks for one."""
         name = self._key_name
         if self._key is not None:
             return f"refuses the key in {name}", f"Set {name} to a key that the engine accepts."

@@ -1,7 +1,7 @@
 """Read an engine's counters once a second while a page shows them.
 
-All tabs share one poller per address. The result is a ``CounterHistory``. If a counter decreased
-between two readings, no rate is computed from them.
+All tabs share one poller per address. The result is a ``CounterHistory``. If a counter is smaller
+than when it was last read, the engine was restarted, and no rate is computed across the restart.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _AFTER_FAILURE = 3.0
 
 
 class Point(Value):
-    """The rates at one reading, ``at`` seconds after the first reading.
+    """The rates at one time, ``at`` seconds after the counters were first read.
 
-    ``restarted``: whether the engine was restarted since the previous reading.
+    ``restarted``: whether the engine was restarted since the previous point.
     """
 
     at: float
@@ -37,7 +37,7 @@ class Point(Value):
 
 
 class CounterHistory(Value):
-    """The latest points, the last counters, and the rates over the last minute.
+    """The rates over time (``points``), the last counters, and the rates over the last minute.
 
     ``first``: how many older points were dropped.
     """
@@ -74,7 +74,7 @@ class CounterPoller:
         self._thread: Thread | None = None
 
     def look(self, wait: float = 0.0) -> CounterHistory:
-        """Return the history so far; wait up to ``wait`` seconds for the first reading."""
+        """Return the history so far; wait up to ``wait`` seconds for the first counters."""
         with self._lock:
             self._looked_at = time.monotonic()
             if self._thread is None:
@@ -137,9 +137,9 @@ def _explained(error: Exception) -> SpecvizError:
 
 
 def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:
-    """Return the points of saved counters, such as the readings in a log.
+    """Return the rates between successive saved counters, such as those in a log.
 
-    The rates of a point cover the time since the previous point.
+    The first point has no rates.
     """
     made = [Point(at=0.0, rates=None)] if found else []
     for before, after in itertools.pairwise(found):
@@ -149,7 +149,7 @@ def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:
 
 
 def history_of(found: Sequence[Counters]) -> CounterHistory:
-    """Return the history of saved counters."""
+    """Return saved counters as a history; its ``recent`` rates cover the whole time."""
     last = found[-1] if found else None
     recent = rates(found[0], found[-1]) if len(found) > 1 else None
     return CounterHistory(points=points_of(found), last=last, recent=recent)

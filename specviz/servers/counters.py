@@ -1,4 +1,4 @@
-"""The counters of engines over all requests, and the rates between two readings.
+"""Read engines' counters over all requests, and compute rates from two states of the counters.
 
 Samples of several replicas are summed. Impossible values are left out, with a notice. For SGLang,
 only the numbers of verifications and of generated tokens are read, because SGLang reports
@@ -54,7 +54,10 @@ _LARGEST = 2.0**53  # above this, a float64 cannot represent every integer
 
 
 class Rates(Value):
-    """Rates between two readings; a rate is None if a counter is missing or the divisor is 0."""
+    """Rates of an engine over ``seconds``, computed from the increase of its counters.
+
+    A rate is None if a counter is missing or the divisor is 0.
+    """
 
     seconds: float
     alpha_by_position: tuple[float | None, ...] = ()
@@ -83,7 +86,7 @@ def counters_of_dump(text: str) -> Counters:
 
 
 def rates(before: Counters, after: Counters) -> Rates | None:
-    """Return the rates between two readings, or None if the engine was restarted in between."""
+    """Return the rates from ``before`` to ``after``; None if the engine restarted in between."""
     if went_back(before, after):
         return None
     seconds = after.at - before.at

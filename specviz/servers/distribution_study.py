@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DistributionStudy(Value):
-    """A study that yields the distribution at every token of a text.
+    """Work for a loaded model: yield its distribution at every token of a text.
 
     ``top``: number of most likely tokens to list; None for all.
     """
@@ -45,7 +45,7 @@ class DistributionStudy(Value):
 
 
 class TokenStudy(Value):
-    """A study that yields a text's token ids, then the text of every token in the vocabulary."""
+    """Work for a loaded model: yield a text's token ids, then the texts of the vocabulary."""
 
     text: str
     label: str = "tokenizing with the draft"
@@ -58,7 +58,7 @@ class TokenStudy(Value):
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """Return a pair of target ``place`` and no draft; machine settings are those of ``like``."""
+    """Return a pair with target ``place``, no draft, and the device and dtype of ``like``."""
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

@@ -42,7 +42,7 @@ _LISTED = 20  # fewest tokens to list, for bounds of expected acceptance; vLLM's
 
 
 class EndpointMaker(StoppableWork):
-    """A run maker that only scores texts; ``inner`` loads drafts that are not at an address."""
+    """Scores texts with a target on a server, and refuses runs; ``inner`` loads local drafts."""
 
     doing = ""
 
@@ -188,7 +188,10 @@ def _agreed_tokens(target: TokenModel, draft: TokenModel, text: str) -> tuple[in
 def _divided(
     prompt_ids: tuple[int, ...], whole: tuple[int, ...], has_prompt: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-    """Split tokens into prompt and text; without a prompt, the first token is the prompt."""
+    """Split tokens into prompt and text; without a prompt, the first token is the prompt.
+
+    The third value, whether the text ends with EOS, is always False.
+    """
     first = len(prompt_ids) if has_prompt else 1
     if len(whole) <= first:
         raise ConfigError(
@@ -218,7 +221,7 @@ def _rows(
 
 
 def _check_tables(target: TokenModel, draft: TokenModel) -> None:
-    """Raise if an id belongs to different tokens in the two models."""
+    """Raise ServerError if an id belongs to different tokens in the two models."""
     known, others = target.token_texts(), draft.token_texts()
     for token in known.keys() & others.keys():
         one, other = known[token], others[token]

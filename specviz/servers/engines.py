@@ -22,7 +22,7 @@ class Adapter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine's adapter and readers.
+    """A supported engine: its adapter, and the classes that read its answers.
 
     ``known_from`` is the version that the adapter was tested with or, if it was never tested, the
     source it was written from. ``uncached`` takes a salt and returns request fields; requests with

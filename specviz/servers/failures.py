@@ -1,4 +1,4 @@
-"""Failures of an engine or its connection, as errors with a culprit and a remedy.
+"""Failures of an engine or its connection, as errors that state what is wrong and the remedy.
 
 The key is removed from an engine's message after the message is decoded and before it is truncated.
 """
@@ -58,7 +58,7 @@ def answered(
 ) -> ServerError:
     """Return the error for an HTTP error status.
 
-    ``key_problem``: the culprit and the remedy for a refused key.
+    ``key_problem``: what is wrong, and the remedy, in case the engine refused the key.
     """
     status = response.status_code
     if response.is_redirect or 300 <= status < 400:

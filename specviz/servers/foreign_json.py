@@ -34,7 +34,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 @dataclass(frozen=True, slots=True)
 class KeyRemover:
-    """A remover of one bearer key from everything that the engine sends back.
+    """Removes one bearer key from everything that the engine sends back.
 
     It also finds a key in upper or lower case, or written with escapes of JSON, URLs or HTML. A key
     of fewer than 8 characters could appear by chance, so it is removed only from errors.
@@ -96,7 +96,10 @@ class KeyRemover:
         )
 
     def from_cut(self, text: str) -> str:
-        """Return a truncated text without an ending that may be the beginning of the key."""
+        """Return ``text`` without its last characters if the key may begin with them.
+
+        ``text`` was truncated, possibly within the key.
+        """
         if self.key is None:
             return text
         return text[: _unfinished(text, self.key, self._spans(text))]
@@ -160,7 +163,7 @@ def wholes(values: Any) -> tuple[int, ...]:
 
 
 def inside(value: Any, *names: str) -> Any:
-    """Return the value under nested names, or None if a name is missing."""
+    """Return ``value[name_1][name_2]…``, or None if a name is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -217,7 +220,10 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Return the index at which an unfinished key may begin, or the length of the text."""
+    """Return the index from which the rest of ``text`` may be the beginning of the key.
+
+    If there is none, return the length of ``text``. ``spans``: where the whole key occurs.
+    """
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))

@@ -48,7 +48,7 @@ _NAMES: Mapping[EngineName, Mapping[str, Sequence[str]]] = {
 
 
 class GaugeReader:
-    """Reads the gauges of one engine; ``stop`` may be called from any thread."""
+    """Reads the state of one engine from /metrics; ``stop`` may be called from any thread."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class GaugeReader:
         self._connection.stop()
 
     def read(self, at: float) -> EngineGauges:
-        """Return the gauges; raises ServerError if the page cannot be read."""
+        """Return the engine's state at time ``at``; raise ServerError if it cannot be read."""
         page = self._connection.get_text("/metrics")
         return gauges_of(samples_of(page or ""), self._engine, at=at)
 

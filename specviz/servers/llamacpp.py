@@ -88,7 +88,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 class _OpenRound:
     """A round whose tokens are still arriving.
 
-    ``missing``: number of tokens still to come, unless the round is cut.
+    ``missing``: number of tokens still to come, unless the answer ends within the round.
     """
 
     drafted: int
@@ -105,7 +105,7 @@ class _OpenRound:
 
 @dataclass(slots=True)
 class CountedReading:
-    """A ``Reading`` that derives rounds from the running totals of an answer."""
+    """Reads an answer; derives its rounds from llama.cpp's running totals of candidates."""
 
     info: ServerInfo
     settings: ServerSettings

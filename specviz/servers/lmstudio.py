@@ -46,7 +46,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StatisticsReading(openai.TextReading):
-    """A ``Reading`` of text chunks and of the totals in LM Studio's statistics."""
+    """Reads the text chunks of an answer, and the totals in LM Studio's statistics."""
 
     totals: ServerTotals = openai.NO_TOTALS
 

@@ -135,7 +135,7 @@ class Pieces:
 
 @dataclass(slots=True)
 class TextReading:
-    """A ``Reading`` of text chunks, without rounds."""
+    """Reads the text chunks of an answer whose server does not report rounds."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -158,7 +158,7 @@ class TextReading:
 
 
 def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
-    """Return the outcome of chunks that are not rounds.
+    """Return the outcome of an answer whose chunks do not show its rounds.
 
     If there are as many chunks as tokens, each chunk counts as one token.
     """
@@ -178,7 +178,7 @@ def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
 
 
 def finish_of(reason: str, stop_reason: Any = None) -> Finish:
-    """Return the ``Finish`` for an engine's reason.
+    """Translate an engine's finish reason, such as ``length``, to a ``Finish``.
 
     Engines report ``stop`` for EOS and for a stop string; only the latter has a ``stop_reason``.
     """

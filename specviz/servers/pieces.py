@@ -100,7 +100,7 @@ class Piece(Value):
         )
 
     def as_step(self, index: int, *, speculates: bool) -> ServerRound:
-        """Return the chunk as one step: all tokens but the last are accepted candidates.
+        """Return the chunk as one step, in which all tokens but the last are accepted candidates.
 
         If the first chunk has a single token, it comes from the prefill, a step without drafts.
         """

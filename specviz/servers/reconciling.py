@@ -27,7 +27,7 @@ class Step(Value):
 
 
 class Part(Value):
-    """The tokens of one step; ``step`` is None for a step without drafts."""
+    """The number of tokens that one step adds; ``step`` is None for a step without drafts."""
 
     num_tokens: int
     step: Step | None
@@ -57,8 +57,8 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
     """Return the steps in each chunk, or None if the steps do not match the chunks.
 
-    If several alignments exist, those whose first token comes from a step without drafts come
-    first. Among them, return the alignment whose other steps without drafts are latest.
+    ``sizes`` are the numbers of tokens in the chunks. If several results are possible, prefer one
+    whose first token comes from a step without drafts, and whose other such steps are latest.
     """
     if not all(sizes):
         return None
@@ -68,9 +68,10 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
 
 
 class _Search:
-    """A search for an alignment of steps with tokens.
+    """A search for the steps that emitted the tokens of an answer.
 
-    A state is a pair: how many tokens and how many reported steps have been matched.
+    Some steps are reported, others have no drafts and are not. A state of the search is a pair: how
+    many tokens and how many reported steps have been matched.
     """
 
     def __init__(self, sizes: Sequence[int], steps: Sequence[Step]) -> None:
@@ -87,7 +88,7 @@ class _Search:
         self._needs = [max(0, each - may_be_cut) for each in left]
 
     def found(self) -> list[Part] | None:
-        """Return the first alignment that a depth-first search finds, or None."""
+        """Return the steps of the first match that a depth-first search finds, or None."""
         before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None] = {}
         tries: list[tuple[tuple[int, int], tuple[tuple[int, int], Part] | None]] = [((0, 0), None)]
         goal = (self._total, len(self._steps))

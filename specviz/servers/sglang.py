@@ -74,7 +74,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class GenerateReading:
-    """A ``Reading`` of events that contain all text and ids so far, or only the new ones."""
+    """Reads an answer whose events contain all text and ids so far, or only the new ones."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -179,7 +179,7 @@ def _any_of(meta: dict[str, Any], names: Sequence[str]) -> int | None:
 
 
 def _finish(reason: Any) -> Finish | None:
-    """Return the ``Finish`` for a reason of SGLang.
+    """Translate SGLang's finish reason to a ``Finish``; return None without a reason.
 
     A stop with a matched text was caused by a stop string; any other stop was caused by EOS.
     """

@@ -52,7 +52,7 @@ class TokenModel(Protocol):
         ...
 
     def token_texts(self) -> Mapping[int, str]:
-        """Return the texts of the tokens known so far."""
+        """Return the text of every token whose text is known so far, by token id."""
         ...
 
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -114,7 +114,10 @@ class VllmModel(_ServedModel):
     def _listed_rows(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
     ) -> list[dict[int, Mapping[str, Any]]]:
-        """Return the tokens listed at each position; none at the first, as it has no context."""
+        """Return, for each position, vLLM's entries for the likeliest tokens, by token id.
+
+        The first position has none, because nothing precedes it.
+        """
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):

@@ -76,7 +76,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StepReading:
-    """A ``Reading`` that treats chunks as steps; the final report confirms or splits them."""
+    """Reads an answer, whose chunks count as steps unless vLLM's final report splits them."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -167,7 +167,7 @@ def _totals(report: dict[str, Any]) -> ServerTotals:
 
 
 def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
-    """Return the outcome in which every chunk is a step.
+    """Return the outcome of an answer, with every chunk as a step.
 
     If vLLM reports totals, the steps are checked against them.
     """

@@ -34,7 +34,7 @@ _LONGEST = 5000  # characters of a line that are read
 
 
 def counters_of_log(text: str) -> tuple[Counters, ...]:
-    """Return the running sums before the first log line and after each line.
+    """Return the counters that a log implies: zeros first, then the sums up to each line.
 
     Times are in seconds. They are read from the log, whose dates contain no year. In a log without
     times, a line's duration is its drafted tokens divided by its drafted tokens per second.

@@ -1,7 +1,7 @@
 """``python -m specviz.training``: train the pair, measure it, or install it.
 
 --corpus FOLDER --out FOLDER      train, or resume training; the pair is written to OUT/pair
---evaluate --corpus FOLDER        measure the shipped pair on the held-out slices
+--evaluate --corpus FOLDER        measure the shipped pair on the held-out documents
 --ship OUT/pair --corpus FOLDER   copy a pair to the assets, with model cards and its acceptance
 """
 

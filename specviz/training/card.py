@@ -1,4 +1,4 @@
-"""Generate the model cards from measured figures only."""
+"""Write the model cards of the embedded pair; every result in them is measured."""
 
 from __future__ import annotations
 

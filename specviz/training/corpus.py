@@ -1,4 +1,4 @@
-"""Read the corpus: documents, the held-out slice, and token streams for batches.
+"""Read the corpus: training and held-out documents, and token streams for batches.
 
 A document's hash decides whether it is held out. So the split is the same on every machine, and
 copies of a document are either all held out or all in the training set.
@@ -81,7 +81,7 @@ def stream_of(rows: list[list[int]]) -> TokenStream:
 
 
 def draw_batch(streams: dict[str, TokenStream], stage: Stage, seed: int, step: int) -> torch.Tensor:
-    """Return a batch `[batch, length + 1]` that depends only on (seed, step)."""
+    """Return a batch of the stage, `[batch, length + 1]`; (seed, step) alone determine it."""
     rng = np.random.default_rng([seed, step])
     names = [name for name in stage.sources if name in streams]
     weights = np.array([stage.sources[name] for name in names])

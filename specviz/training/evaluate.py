@@ -1,8 +1,8 @@
-"""Figures on held-out text: both models' losses, and the draft's expected acceptance.
+"""Measure both models' losses and the draft's expected acceptance on held-out text.
 
-Two figures measure acceptance along given text. One is the mean of Σ min(draft, target) over all
-positions, at a temperature. The other is the share of positions where both models have the same
-most likely token.
+Acceptance along given text is measured in two ways: as the mean of Σ min(draft, target) over all
+positions, at a temperature, and as the share of positions where both models have the same most
+likely token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The training loop: stages, two optimisers, exactly resumable checkpoints and a log.
+"""The training loop, with two optimisers, exactly resumable checkpoints and a log.
 
 The caller passes two functions: the loss of a step, which also draws the step's batch, and the
 evaluation.
@@ -45,8 +45,8 @@ class Pace(Protocol):
 class TrainingSetup(Value):
     """Where and how often a training run saves checkpoints, and whether it saves the best weights.
 
-    ``best_by``: the evaluation figure whose highest value so far marks the best weights; empty to
-    save only checkpoints.
+    ``best_by``: the name of the evaluation result whose highest value so far marks the best
+    weights; empty to save only checkpoints.
     """
 
     folder: Path
@@ -61,7 +61,9 @@ def train(
     pace: Pace,
     setup: TrainingSetup,
 ) -> Iterator[dict[str, Any]]:
-    """Train the model in place, and yield a row of figures after each step.
+    """Train the model in place; after each step, yield its number, loss and seconds.
+
+    Every ``_EVALUATE_EVERY`` steps and after the last one, add the results of ``evaluation``.
 
     Training resumes from the folder's checkpoint if there is one. No step is lost if the caller
     stops between steps. An error in a step, or the end of the process, loses the steps after the
@@ -150,7 +152,7 @@ def _optimise(
 
 @dataclass(slots=True)
 class _State:
-    """The step of a checkpoint, and the best figure so far."""
+    """The step of a checkpoint, and the best evaluation result so far."""
 
     step: int = 0
     best: float = float("-inf")

@@ -38,7 +38,7 @@ class Streams:
 
     @property
     def reference(self) -> TokenStream:
-        """Return the held-out slice of TinyStories or, without TinyStories, of the first source."""
+        """Return the held-out text of TinyStories or, without TinyStories, of the first source."""
         return self.held_out.get(_REFERENCE) or next(iter(self.held_out.values()))
 
 

@@ -12,7 +12,7 @@ HEAD_WIDTH = 32
 
 
 class Stage(Value):
-    """``steps`` batches of ``batch`` sequences, drawn from the sources by weight."""
+    """A stage of a training: ``steps`` batches of ``batch`` sequences from weighted sources."""
 
     steps: int
     batch: int
@@ -21,7 +21,7 @@ class Stage(Value):
 
 
 class Schedule(Value):
-    """Stages with one learning-rate schedule: warm-up, plateau, linear decay to zero."""
+    """A training's stages in order, and its learning rates: warm-up, plateau, decay to zero."""
 
     stages: tuple[Stage, ...]
     matrix_rate: float = 5e-3  # Muon, for the matrices inside the layers

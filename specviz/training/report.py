@@ -1,7 +1,7 @@
-"""Measure the figures of the model cards.
+"""Measure the results that the model cards report.
 
-The figures are losses and acceptance along held-out text for each source, sample texts, and
-acceptance by kind of prompt in runs of the engine.
+They are losses and acceptance along held-out text for each source, sample texts, and acceptance by
+kind of prompt in runs of the engine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_TOKENS = 65_536  # held-out tokens per source
 
 
 class SourceFigures(Value):
-    """Figures of one source's held-out slice."""
+    """Losses and acceptance on the held-out documents of one source."""
 
     name: str
     sha256: str
@@ -62,7 +62,7 @@ class Report(Value):
 
 
 def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
-    """Measure all figures of the cards for the pair in ``folder``."""
+    """Measure everything that the model cards report for the pair in ``folder``."""
     pair = load_pair(PairSpec(target=str(folder / "target"), draft=str(folder / "draft")))
     draft = pair.info.draft
     assert draft is not None

@@ -1,4 +1,4 @@
-"""Time the lean step of a few target and draft shapes, with random weights.
+"""Time a step (specviz's own forward pass) of a few target and draft shapes, with random weights.
 
 The cost of a step depends on the shape, not on the trained weights, so shapes can be chosen before
 training. All shapes are timed in turn, several times.
@@ -54,7 +54,10 @@ def measure_shapes() -> tuple[list[ShapeCost], list[ShapeCost]]:
 
 
 def shapes_table(targets: list[ShapeCost], drafts: list[ShapeCost]) -> str:
-    """Return a Markdown table; c is relative to the target with 12 layers of width 192."""
+    """Return the step costs as a Markdown table.
+
+    c is a draft's step time divided by that of the target with 12 layers of width 192.
+    """
     reference = next(cost for cost in targets if cost.shape == TARGETS[2])
     lines = ["| shape | parameters | step, ms | 6 tokens, ms | v(6) or c |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")

@@ -77,7 +77,10 @@ class BatchedTarget:
 
     @torch.inference_mode()
     def write(self, texts: Sequence[Writing], ends: frozenset[int], together: int) -> Iterator[int]:
-        """Continue all texts, ``together`` at once; yield how many tokens were written so far."""
+        """Continue all texts, ``together`` at once; yield how many tokens were written so far.
+
+        A text ends at its limit or at a token in ``ends``.
+        """
         waiting = [each for each in map(_Open, reversed(texts)) if not each.over]
         going = list[_Open]()
         together = min(together, len(texts))

@@ -1,7 +1,7 @@
-"""The card of a trained draft: data, settings, figures, the target's licence, and how to use it.
+"""The model card of a trained draft: data, settings, results, the target's licence, and usage.
 
-The card states only measured figures, and what the plan and the target's files say. The card of the
-embedded pair is in ``specviz/training/card.py``.
+The card states only what was measured, and what the plan and the target's files say. The card of
+the embedded pair is in ``specviz/training/card.py``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write_draft_card(
     target: TargetFacts,
     commands: Sequence[ServingCommand] = (),
 ) -> Path:
-    """Write the card beside the weights; return its path.
+    """Write the model card into the draft's folder; return its path.
 
     Raises:
         TrainingError: The file cannot be written.
@@ -99,11 +99,11 @@ def draft_card(
     target: TargetFacts,
     commands: Sequence[ServingCommand] = (),
 ) -> str:
-    """Return the card in Markdown.
+    """Return the model card in Markdown.
 
     Args:
         plan: The plan that was carried out.
-        texts: The figures of the texts that the target wrote.
+        texts: The statistics of the texts that the target wrote.
         result: The draft and its acceptance on held-out texts.
         target: The target's name and licence.
         commands: The commands that serve the draft in other engines.

@@ -1,4 +1,4 @@
-"""The curves of a training, thinned out to stay small even after millions of steps."""
+"""Loss and evaluation curves, thinned out to stay small even after millions of training steps."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def exports_of(draft: TrainedFolder) -> tuple[How, ...]:
 
 
 def read_trained(folder: Path) -> TrainedFolder:
-    """Read the small files of a trained draft.
+    """Read the configuration and the plan of a trained draft, but not its weights.
 
     Raises:
         ModelFileError: There is no draft, or a file is damaged.

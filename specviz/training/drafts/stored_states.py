@@ -77,7 +77,7 @@ def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], fold
 
 
 class Windows(ABC):
-    """Draws batches of texts. The seed and the step alone determine the batch of a step."""
+    """Draws batches of texts with their hidden states, which subclasses load or compute."""
 
     def __init__(self, texts: Sequence[Text], length: int) -> None:
         useful = [each for each in texts if len(each.ids) > 2 and each.written.any()]
@@ -91,7 +91,7 @@ class Windows(ABC):
         self._shares = sizes / sizes.sum()
 
     def draw(self, count: int, seed: Sequence[int]) -> Window:
-        """Return a part of each of ``count`` random texts.
+        """Return a part of each of ``count`` random texts; ``seed`` determines the choice.
 
         The probability of a text is proportional to the number of its tokens that the target wrote.
         """

@@ -34,7 +34,7 @@ class Task(Value):
     question: str | None
 
     def prompt(self, passage: str = "") -> str:
-        """Return the message to the target."""
+        """Return the task as a message to the target, which contains or quotes ``passage``."""
         sentence = _SENTENCE.search(passage)
         words = " ".join(passage.split()[:_WORDS])
         return self.ask.format(

@@ -63,7 +63,7 @@ class DraftWork(Value):
     saves: bool = True
 
     def find(self, pair: Pair) -> Generator[object]:
-        """Yield the estimate, the costs of a round on this machine, then the progress."""
+        """Train; yield the predicted cost, the costs of a round on this machine, then progress."""
         from specviz.engine import body_room
         from specviz.training.drafts.draft_training import train_draft
 
@@ -93,7 +93,10 @@ class DraftWork(Value):
 
 
 def round_costs(costs: StepCosts | None, c: float) -> RoundCosts:
-    """Return the costs of a round. Without step costs, a verification counts as one target step."""
+    """Return the costs of a round in target steps, for each number of candidates.
+
+    Without step costs, a verification counts as one target step.
+    """
     if costs is None:
         return RoundCosts(c=c, verify=(1.0,) * MOST_CANDIDATES, measured=False)
     step = costs.target_step(_CONTEXT)
@@ -121,7 +124,10 @@ ALONE = OtherWork(jobs=lambda _job: False, waiting=lambda: False, busy=lambda: F
 
 
 class TrainingJob(MakerJob):
-    """Trains a draft; sets ``result`` at the end. ``gives_way`` may change while the job runs."""
+    """Trains a draft; sets ``result`` at the end.
+
+    ``gives_way``: whether the job pauses for other work; it may change while the job runs.
+    """
 
     def __init__(
         self,
@@ -154,7 +160,7 @@ class TrainingJob(MakerJob):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many units of the current ``stage`` are done, and how many are planned."""
+        """Return how many texts or steps of the current ``stage`` are done, and are planned."""
         return self._steps
 
     @property
@@ -276,7 +282,7 @@ class TrainingJob(MakerJob):
     def _enter(self, stage: str, done: int, planned: int, units: tuple[int, int]) -> None:
         """Update the progress and the mean pace.
 
-        ``units``: how many units of work, such as texts, are done, and how many remain.
+        ``units``: the work done and left in tokens, texts or steps, by which the pace is measured.
         """
         now, (count, left) = time.monotonic(), units
         if stage != self._step:

@@ -62,7 +62,10 @@ class CurvePoint(Value):
 
 
 def tokens_per_round(accepted: Sequence[float], gamma: int) -> float:
-    """Return the expected tokens of a round, the recovered or bonus token included."""
+    """Return the expected tokens of a round with ``gamma`` candidates.
+
+    The recovered or bonus token is included. Positions beyond ``accepted`` have its last value.
+    """
     return 1.0 + sum(accumulate(_chances(accepted, gamma), mul))
 
 
@@ -115,7 +118,7 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
 
 
 def _along_line(points: Sequence[CurvePoint], place: int) -> tuple[float, float]:
-    """Fit a line to a position's acceptance; return its value now and after more training."""
+    """Fit a line to one position's acceptance; return its value now and after more training."""
     xs = [math.log(each.tokens) for each in points]
     ys = [each.accepted[place] for each in points]
     x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)

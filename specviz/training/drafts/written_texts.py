@@ -294,8 +294,8 @@ class _Growing:
 class _KeptParts:
     """The unfinished texts of a batch, saved in a file that is rewritten regularly.
 
-    A part is identified by its text and phase, which also determine its random numbers. So a
-    restarted batch has the same parts, and each part continues after its saved tokens.
+    A part is what the target writes in one phase of a text, such as an answer. Text and phase
+    determine its random numbers, so a part of a restarted batch continues after its saved tokens.
     """
 
     def __init__(self, files: NumberedFiles, number: int) -> None:
@@ -392,7 +392,7 @@ def _shared_beginning(texts: Sequence[Text]) -> int:
 
 
 def _place(ids: torch.Tensor) -> float:
-    """Return a number from 0 to 1 that depends on a text's first tokens alone."""
+    """Return a hash of a text's first tokens, from 0 to 1; texts with a low one are held out."""
     digest = hashlib.sha256(str(ids[:_OPENING].tolist()).encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32
 
