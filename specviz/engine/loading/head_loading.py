@@ -172,9 +172,9 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return the parts of the target that a head uses.
+    """Return what a drafting head uses of the target, such as its embedding and output matrix.
 
-    If the target was enlarged, the added columns are left out.
+    If the target was enlarged to a simulated size, the columns added by this are left out.
 
     Args:
         config: the configuration of the original target, before it was enlarged.

@@ -42,7 +42,7 @@ class Body(Value, eq=False):
 
 
 class Side(Value, eq=False):
-    """One model of the pair."""
+    """The target or the draft of a pair, before its weights are read."""
 
     role: str
     source: Source
@@ -55,7 +55,7 @@ class Side(Value, eq=False):
 
     @property
     def quantise(self) -> str:
-        """Return the type to quantise the weights to; empty if they are not quantised."""
+        """Return the type to which loading quantises the weights; empty to leave them as stored."""
         return self.weights if self.weights in QUANTISED else ""
 
     @property
@@ -65,10 +65,9 @@ class Side(Value, eq=False):
 
     @property
     def packed_as(self) -> str:
-        """Return in which form the weights are quantised; "" if they are not quantised.
+        """Return how the loaded weights are quantised: "stored", a type, or "" if they are not.
 
-        The form is "stored" if the weights stay quantised as in the file. Otherwise, it is the
-        type to which the weights will be quantised.
+        "stored": they stay quantised as in the file. A type: loading quantises them to this type.
         """
         return "stored" if self.packed else self.quantise
 
