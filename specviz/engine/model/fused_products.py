@@ -67,7 +67,7 @@ def _weight_rows(tile, count, WIDE: tl.constexpr, GATED: tl.constexpr):
 
 @triton.jit
 def _columns(tile, WIDE: tl.constexpr, GATED: tl.constexpr):
-    """Return the columns that a tile writes."""
+    """Return the columns that a tile writes; with GATED, half as many as the rows it reads."""
     WRITTEN: tl.constexpr = WIDE // 2 if GATED else WIDE
     return tile * WRITTEN + tl.arange(0, WRITTEN)
 

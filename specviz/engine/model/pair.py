@@ -59,7 +59,7 @@ class Pair:
 
     @property
     def draft_kind(self) -> str:
-        """Return the kind of draft: ``MODEL``, a head's draft method, or "" without a draft."""
+        """Return what drafts: ``MODEL`` for a draft model, a head's method such as "eagle", or ""."""
         if self.head is not None:
             return self.head.method
         return "" if self.draft is None else MODEL

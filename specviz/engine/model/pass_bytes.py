@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes that a draft pass reads; None if unknown, or if no model drafts.
+    """Return the bytes that a draft pass reads; None if unknown, or if there are no such passes.
 
     In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
     known only if it drafts token by token with its own output matrix, so that each candidate reads
@@ -45,9 +45,9 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: Model) -> PassBytes | None:
-    """Return the bytes that a pass reads, or None.
+    """Return the bytes that a pass of the model reads from memory; None if unknown.
 
-    The bytes are unknown for mixtures of experts and for weights that transformers quantised.
+    They are unknown for mixtures of experts and for weights that transformers quantised.
     """
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):

@@ -29,7 +29,7 @@ class OpenNodes:
             self.paths.append((*self.paths[parent], node) if parent >= 0 else (node,))
 
     def settle(self, kept: Sequence[int]) -> None:
-        """Close all nodes; ``kept`` must be a path that starts at the end of the text."""
+        """Close all nodes: the ``kept`` ones, a path from the end of the text, become text."""
         assert not kept or self.paths[kept[-1]] == tuple(kept), "the kept nodes are a path"
         self.paths.clear()
 
