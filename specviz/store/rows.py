@@ -53,8 +53,9 @@ class RunSummary(Value):
 class NewRun(Value):
     """A run to add to the library.
 
-    ``comparison`` is the key of an existing comparison; ``job`` is the lane, item and repeat within
-    it. If ``run_id`` is None, an id is generated.
+    ``comparison`` is the key of an existing comparison. ``job`` is the run's place in it: the
+    indices of the compared setting (lane), the prompt (item) and the repeat. If ``run_id`` is None,
+    an id is generated.
     """
 
     trace: AnyTrace
