@@ -52,7 +52,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
-    """Time each thread count; set and return the lowest that is nearly as fast as the best."""
+    """Time steps with each thread count; set and return the lowest that is nearly the fastest."""
     seconds: dict[int, float] = {}
     undisturbed = math.inf
     for count in sorted(set(candidates)):

@@ -47,7 +47,7 @@ def add_head(
     target_files: tuple[Path, ...],
     on_progress: ProgressCallback,
 ) -> None:
-    """Load the head and add it to the pair.
+    """Load the drafting head that ``spec`` requests, and add it to the pair.
 
     Args:
         spec: names the draft method that needs the head, and the type of the head's weights.

@@ -256,9 +256,9 @@ def _step_weights(
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
     """Prepare rounds that run entirely on the device (on a GPU, as CUDA graphs); return notices.
 
-    ``asked`` is the requested kind of step. "graphed" requests such rounds, and "auto" uses them if
-    CUDA graphs are available. If the pair cannot run such rounds, "graphed" raises PairError, and
-    "auto" returns a notice.
+    ``asked`` is the value of the option --step. "graphed" requests such rounds, and "auto" uses
+    them if CUDA graphs are available. If the pair cannot run such rounds, "graphed" raises
+    PairError, and "auto" returns a notice.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()

@@ -34,7 +34,7 @@ DRAFT, TARGET = "draft", "target"
 
 
 class Body(Value, eq=False):
-    """The simulated size (body) to which a model will be enlarged."""
+    """A simulated size: the shape to which a model will be enlarged without changing its output."""
 
     name: str
     shape: Shape
@@ -104,7 +104,7 @@ class OpenPair(Value, eq=False):
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair after checking that the models' tokens match; load no weights."""
+    """Find both models, and check that their tokens match; read no weights."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
