@@ -1,9 +1,9 @@
 """The bytes that a pass of a loaded model reads from memory, for any model family.
 
 The KV cache bytes per token are measured in a real cache, because model families name the relevant
-sizes differently in their configurations. The whole text is counted, even if a sliding window is
-shorter. Recurrent states do not grow with the text, so they are added to the weights' bytes: once
-for the pass and once for its snapshot.
+sizes differently in their configurations. A pass is assumed to read the whole text, even if a
+sliding window is shorter. Recurrent states do not grow with the text, so they are added to the
+weights' bytes: once for the pass and once for its snapshot.
 """
 
 from __future__ import annotations

@@ -137,7 +137,10 @@ class RecurrentStep(LibraryStep):
             self._read_again(self.length)
 
     def _begin_pass(self, *, is_anchor: bool) -> None:
-        """Record where a pass starts, unless recorded already; for an anchor, copy the states."""
+        """Record where a pass starts, unless recorded already.
+
+        If rollbacks may return to this length (an anchor), copy the recurrent states.
+        """
         if self._passes and self._passes[-1].start == self._num_read:
             return
         snapshot = self._snapshot() if is_anchor else None

@@ -2,7 +2,7 @@
 
 Ids cannot be compared: the same text has different ids in the two vocabularies. Special tokens
 (``marks``) have no bytes. Two special tokens match if both are EOS, or if they have the same name.
-BOS is never proposed, so it is left out.
+A draft never proposes BOS, so BOS is not shared.
 """
 
 from __future__ import annotations

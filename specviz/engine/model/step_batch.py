@@ -83,7 +83,7 @@ class StepBatch(StepWeights):
         return self._weights.capabilities
 
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
-        """Return the next unused step."""
+        """Return the next of the batch's steps that no sequence uses yet."""
         assert vocabulary == self._vocabulary
         assert capacity + MOST_ROWS <= self.keys.shape[3]
         self._given += 1

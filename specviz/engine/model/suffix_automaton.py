@@ -22,7 +22,7 @@ class Match(NamedTuple):
 
 
 class SuffixAutomaton:
-    """The sequences of tokens in the texts, with their counts and next tokens.
+    """All sequences of tokens in the texts, with how often each occurs and what follows it.
 
     A state represents all sequences that end at the same positions. The state's link leads to the
     longest suffix of these sequences that ends at more positions. A queried sequence has at most

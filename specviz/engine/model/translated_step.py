@@ -94,7 +94,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Append nodes; the draft reads ``filler_id`` in place of a token that is not shared.
+        """Append tree nodes; the draft reads ``filler_id`` for a token that it does not have.
 
         A node has an unshared token only if its earlier siblings use up all shared tokens.
         """

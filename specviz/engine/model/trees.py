@@ -14,7 +14,10 @@ import torch
 
 
 class OpenNodes:
-    """The paths to the open nodes: a node's ancestors from the root on, then the node itself."""
+    """The nodes of a tree that are neither text nor dropped yet, as paths from the text.
+
+    A path contains a node's ancestors, the first one first, and then the node itself.
+    """
 
     def __init__(self) -> None:
         self.paths: list[tuple[int, ...]] = []
