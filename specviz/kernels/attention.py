@@ -85,7 +85,7 @@ def attend(
     """Write the attention output of the heads that share ``keys``, for all new tokens.
 
     ``keys``, ``values``: [position, head_width]. ``room``: the address of this thread's buffer
-    for converted rows.
+    for queries that are converted to the type of ``keys``.
     """
     width = keys.shape[1]
     first = max(0, begin + 1 - window) if window else 0

@@ -319,14 +319,14 @@ def read_rows(table: int, rows: Any, out: Any) -> None:
 
 
 def x_bytes(rows: int, width: int) -> int:
-    """Return the size in bytes of quantised activations."""
+    """Return the size in bytes of quantised activations with ``rows`` rows of ``width`` values."""
     return rows * width // SHORT * X_BYTES
 
 
 def make_room(
     number_type: str, threads: int, rows: int, width: int, *, packed: bool
 ) -> np.ndarray | None:
-    """Return a buffer in which each thread stores the rows that it has converted.
+    """Return a buffer in which each thread stores the activations that it converts for products.
 
     If products read float32 rows, no row is converted, so the result is None.
 

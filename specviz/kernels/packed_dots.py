@@ -136,7 +136,7 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return a row's extra accumulators; with one or two rows, a single accumulator is slow."""
+        """Return zeros for the additional totals that make a sum faster with one or two rows."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:

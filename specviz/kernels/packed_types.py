@@ -57,7 +57,7 @@ class PackedType(Value):
 
     @property
     def is_long(self) -> bool:
-        """Return whether a record has several blocks, each with factors for the record's scales."""
+        """Return whether a record has several blocks, as in llama.cpp's "K" types."""
         return self.record_columns == _LONG
 
     @property
