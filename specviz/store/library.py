@@ -58,8 +58,8 @@ class Library:
         """Add a run and return its id; the run is then durable.
 
         If the id exists already, the stored trace stays. A name, comparison, job or memory in
-        ``run`` replaces the stored value. So a run can be added alone and as part of a comparison,
-        in either order.
+        ``run`` (see ``NewRun``) replaces the stored value. So a run can be added alone and as part
+        of a comparison, in either order.
         """
         return self.add_together([run])[0]
 

@@ -82,7 +82,7 @@ class RunRow(Value):
 
 
 class Facets(Value):
-    """The values that occur in each column by which runs can be filtered."""
+    """The choices for filtering runs: for each filtered column, the values that occur in it."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()

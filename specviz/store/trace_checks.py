@@ -1,6 +1,6 @@
 """Check lengths, ranges and order of the values in stored traces and load tests.
 
-The types of the values are checked elsewhere.
+``dataclass_json.py`` checks the types of the values, and calls these checks.
 """
 
 from __future__ import annotations
