@@ -93,9 +93,9 @@ class ServerError(SpecvizError):
 
 
 def shortened(text: str) -> str:
-    """Return the text, or the beginning and the end of a long text.
+    """Return the text; if it is too long, return only its beginning and its end.
 
-    The end of a message often says what is wrong.
+    The end is kept because it often says what is wrong.
     """
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"

@@ -1,4 +1,4 @@
-"""The folder of specviz's own files."""
+"""The folder in which specviz stores its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Compute attention to the cached keys and values for one group of heads, on a chain or a tree."""
+"""Compute attention to cached keys and values, for the query heads that share a key head.
+
+The new tokens follow each other (a chain) or are nodes of a tree.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from specviz.kernels.softmax import soften
 
 @compiled
 def _weighted_mean(like: Any, weights: Any, total: Any, values: Any, out: Any) -> None:
-    """Write ``sum(weights * values) / total`` to ``out``; ``values``: [position, head_width]."""
+    """Write the mean of ``values`` [position, head_width], weighted by ``weights / total``."""
     for i in range(out.shape[0]):
         out[i] = np.float32(0.0)
     whole = weights.shape[0] // 4 * 4
@@ -41,10 +44,10 @@ def _swap(values: Any, one: int, other: int) -> None:
 
 @compiled
 def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) -> None:
-    """Move the scores and values on a node's path to consecutive rows after the text.
+    """Move the scores and values of a node and its ancestors to consecutive rows after the text.
 
-    Swapping in place is safe: node indices increase along a path, so ``path[i] >= i``, and no swap
-    moves a row that a later swap takes.
+    ``path``: the indices of these nodes. Swapping in place is safe: node indices increase along a
+    path, so ``path[i] >= i``, and no swap moves a row that a later swap takes.
     """
     for place in range(path.shape[0]):
         if path[place] != place:
@@ -82,7 +85,7 @@ def attend(
     """Write the attention output of the heads that share ``keys``, for all new tokens.
 
     ``keys``, ``values``: [position, head_width]. ``room``: the address of this thread's buffer
-    for converted rows.
+    for queries that are converted to the type of ``keys``.
     """
     width = keys.shape[1]
     first = max(0, begin + 1 - window) if window else 0

@@ -1,9 +1,10 @@
-"""Dot products of adjacent matrix rows with adjacent rows of x, as LLVM intrinsics.
+"""Dot products of matrix rows with rows of activations, called x, as LLVM intrinsics.
 
-Every dot product is summed in separate vector lanes, so a result's bits do not depend on how many
-products are computed together. The kernels prefetch later matrix rows into the second-level cache,
-because the first-level cache cannot request enough lines at a time to keep the memory busy. A line
-is prefetched several times, because a processor drops prefetches while many are pending.
+Adjacent rows are multiplied together. Every dot product is summed in separate vector lanes, so a
+result's bits do not depend on how many products are computed together. The kernels prefetch later
+matrix rows into the second-level cache, because the first-level cache cannot request enough lines
+at a time to keep the memory busy. A line is prefetched several times, because a processor drops
+prefetches while many are pending.
 
 A processor with AVX512-BF16 multiplies bfloat16 weights by bfloat16 rows of x, two columns in each
 lane, and adds the products in float32. On other processors, and for other weights, rows of x are
@@ -62,7 +63,7 @@ def _num_weights(num_rows: int) -> int:
 
 @intrinsic
 def x_size(typing: Any, like: Any) -> Any:
-    """Return the size in bytes of a value of x, for weights of the type of ``like``."""
+    """Return the size in bytes of an activation that weights of the type of ``like`` multiply."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _I64(2 if _takes_pairs(like) else 4)
@@ -82,7 +83,7 @@ def weights_at_once(typing: Any, rows: Any) -> Any:
 
 
 def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = False) -> Any:
-    """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
+    """Return an intrinsic for dot products of ``num_weights`` matrix rows with rows of x.
 
     Args:
         num_rows: The number of rows of x.
@@ -101,7 +102,10 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides are in values."""
+        """Write the dot product of each matrix row and each row of x to ``out[row, weight]``.
+
+        ``x_stride`` and ``out_stride`` count values, not bytes.
+        """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)
@@ -114,7 +118,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
 
 
 class _Emitter:
-    """Emits the code of one intrinsic."""
+    """Emits the LLVM code of an intrinsic that ``make_dots`` returns."""
 
     def __init__(self, builder: Any, kind: Any, shape: tuple[int, int], *, fetches: bool) -> None:
         self._builder = builder
@@ -282,7 +286,7 @@ class _Emitter:
         return [self._pointer(address, each, element) for each in offsets]
 
     def _values_ahead(self, width: Any) -> Any:
-        """Emit the prefetch distance in values: a whole number of groups of matrix rows."""
+        """Emit how many values ahead to prefetch weights: a whole number of groups of rows."""
         builder = self._builder
         group = builder.mul(width, _I64(self._shape[0]))
         values = _I64(_AHEAD // stored_size(self._kind))
@@ -310,7 +314,7 @@ def multiply_add(builder: Any, lanes: int) -> Callable[..., Any]:
 
 
 def pair_multiply_add(builder: Any, lanes: int) -> Callable[..., Any]:
-    """Return a function that emits ``weight * value + total`` for pairs of bfloat16 columns."""
+    """Return a function that emits ``total`` plus the products of two bfloat16 columns."""
     total_type = ir.VectorType(_FLOAT, lanes)
     pairs = ir.VectorType(_BFloat16(), 2 * lanes)
     function = cgutils.get_or_insert_function(

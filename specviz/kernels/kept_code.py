@@ -54,7 +54,10 @@ def mark_complete() -> None:
 
 
 def _mark() -> Path:
-    """Return the marker file; its name changes whenever numba would compile again."""
+    """Return the file that marks the cached machine code as complete.
+
+    Its name changes whenever numba would compile again.
+    """
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():
         state = path.stat()

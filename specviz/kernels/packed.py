@@ -41,7 +41,7 @@ PART_COLUMNS = 4  # int64 for a part: matrix, product function, row function, nu
 
 @compiled_in_order
 def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
-    """Quantise float32 rows: write columns 0 to 31 of all rows, then columns 32 to 63, etc."""
+    """Quantise float32 rows; write the first 32 columns of all rows, then the next 32, etc."""
     for row in range(rows):
         for block in range(width // SHORT):
             source = x + 4 * (row * x_stride + block * SHORT)
@@ -206,7 +206,7 @@ def multiply_parts(
     out: int,
     out_stride: int,
 ) -> None:
-    """Write columns ``begin`` to ``end`` of the product with a matrix of one or more parts.
+    """Write columns ``begin`` to ``end`` of the product of x and a matrix that is stored in parts.
 
     ``table``: the number of parts, then ``PART_COLUMNS`` int64 values for each part.
     """
@@ -297,7 +297,7 @@ def embed(like: Any, room: Any, table: int, token: int, x: Any, first: int, last
 def multiply_packed(
     thread: int, threads: int, table: int, bias: int, x: Any, blocks: Any, out: Any
 ) -> None:
-    """Write this thread's columns of x [row, width] @ matrix [place, width].T + bias.
+    """Write this thread's columns of x [row, width] @ matrix [column, width].T + bias.
 
     ``blocks``: uint8 [threads, x_bytes]; each thread writes the quantised x to its own row.
     """
@@ -319,14 +319,14 @@ def read_rows(table: int, rows: Any, out: Any) -> None:
 
 
 def x_bytes(rows: int, width: int) -> int:
-    """Return the size in bytes of quantised activations."""
+    """Return the size in bytes of quantised activations with ``rows`` rows of ``width`` values."""
     return rows * width // SHORT * X_BYTES
 
 
 def make_room(
     number_type: str, threads: int, rows: int, width: int, *, packed: bool
 ) -> np.ndarray | None:
-    """Return a buffer in which each thread stores the rows that it has converted.
+    """Return a buffer in which each thread stores the activations that it converts for products.
 
     If products read float32 rows, no row is converted, so the result is None.
 

@@ -52,10 +52,10 @@ def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
         out_stride: Any,
         columns: Any,
     ) -> Any:
-        """Write ``out[row, lane] = dot(group[lane], x[row])`` for the first ``columns`` lanes.
+        """Write the dot products of a group's first ``columns`` matrix rows with each row of x.
 
-        ``x_rows``: the number of rows that were quantised together. ``out_stride`` is a number of
-        float32 values.
+        The product of matrix row i goes to ``out[row, i]``. ``x_rows``: the number of rows that
+        were quantised together. ``out_stride`` is a number of float32 values.
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -68,7 +68,7 @@ def make_packed_dots(packed: PackedType, num_rows: int) -> Any:
 
 
 class _Emitter:
-    """Emits the code of one intrinsic."""
+    """Emits the LLVM code of an intrinsic that ``make_packed_dots`` returns."""
 
     def __init__(self, builder: Any, packed: PackedType, num_rows: int) -> None:
         self._builder = builder
@@ -136,7 +136,7 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return a row's extra accumulators; with one or two rows, a single accumulator is slow."""
+        """Return zeros for the additional totals that make a sum faster with one or two rows."""
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
@@ -158,7 +158,7 @@ class _Emitter:
         return _splat(self._builder, self._x_value(x, row, offset, kind.element), kind)
 
     def _rounded(self, value: Any) -> Any:
-        """Return a product that is never fused with an addition.
+        """Return ``value``, a product, such that the compiler never fuses it with an addition.
 
         Only some processors would fuse the two, so results would depend on the processor.
         """
@@ -170,7 +170,7 @@ class _Emitter:
         return self._builder.call(function, [value])
 
     def _chunks(self, codes: Any) -> Any:
-        """Return a function that emits the codes of a chunk, as unsigned bytes."""
+        """Return a function that emits the 64 codes of one chunk of a block, as unsigned bytes."""
         builder, packed = self._builder, self._packed
 
         def vector(index: int) -> Any:
@@ -242,9 +242,10 @@ def _bytes_of(value: int) -> Any:
 
 
 def _dot_function(builder: Any, features: frozenset[str]) -> Any:
-    """Return a function that emits ``total[lane] += Σ codes[lane, i] * x[i]``, i from 0 to 3.
+    """Return a function that adds a dot product of four bytes to each lane of a vector.
 
-    A lane of ``codes`` has four unsigned bytes. ``x`` is a 32-bit word of four signed bytes.
+    It emits ``total[lane] += Σ codes[lane, i] * x[i]``, with i from 0 to 3. A lane of ``codes`` has
+    four unsigned bytes. ``x`` is a 32-bit word of four signed bytes.
     """
     if {"avx512vnni", "avx512bw"} <= features:
         return _byte_dot(builder, LANES)
@@ -309,7 +310,7 @@ class _PairedDot:
         )
 
     def _pairs(self, one: Any, other: Any) -> Any:
-        """Emit the sums of adjacent products, as 32-bit integers."""
+        """Emit 32-bit sums: each adds two adjacent products of the 16-bit integers."""
         builder = self._builder
         wide = ir.VectorType(_I32, 2 * LANES)
         products = builder.mul(builder.sext(one, wide), builder.sext(other, wide))

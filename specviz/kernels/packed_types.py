@@ -44,7 +44,7 @@ class _Parts:
 
 
 class PackedType(Value):
-    """A quantised type of llama.cpp."""
+    """A quantised type of llama.cpp, and how the kernels store a matrix of this type."""
 
     name: str
     file_bytes: int  # of a record in a file
@@ -57,7 +57,7 @@ class PackedType(Value):
 
     @property
     def is_long(self) -> bool:
-        """Return whether a record has several blocks, each with factors for the record's scales."""
+        """Return whether a record has several blocks, as in llama.cpp's "K" types."""
         return self.record_columns == _LONG
 
     @property
@@ -105,7 +105,7 @@ def _flat(codes: np.ndarray) -> np.ndarray:
 
 
 def _fifth_bits(raw: np.ndarray) -> np.ndarray:
-    """Return the fifth bits of 32 codes, from four bytes."""
+    """Unpack the fifth bits of 32 codes from four bytes; a set bit becomes 16."""
     return np.unpackbits(raw, axis=-1, bitorder="little") << 4
 
 
@@ -211,13 +211,13 @@ PACKED_TYPES = {
 
 
 def can_pack(name: str, rows: int, width: int) -> bool:
-    """Return whether a matrix of this type and size can be packed."""
+    """Return whether the kernels' layout supports a matrix of this type and size."""
     packed = PACKED_TYPES.get(name)
     return packed is not None and rows > 0 and width % packed.record_columns == 0
 
 
 def packed_bytes(name: str, rows: int, width: int) -> int:
-    """Return the size in bytes of a packed matrix."""
+    """Return the size in bytes of a matrix in the kernels' layout."""
     return -(-rows // LANES) * PACKED_TYPES[name].group_bytes(width)
 
 

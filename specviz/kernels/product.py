@@ -36,9 +36,10 @@ def product(
     stride: int,
     rounds: int,
 ) -> None:
-    """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias.
+    """Multiply rows of activations by rows ``begin`` to ``end`` of a matrix, and add the bias.
 
-    ``weights``, ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
+    That is, out[row, begin:end] = x[row] @ weights[begin:end].T + bias[begin:end]. ``weights``,
+    ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
     ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as in
     transformers. Rows of x are processed in groups of at most six, because the processor has
     registers for six. Each weight is read once per group: from memory for the first group, from a
@@ -126,7 +127,7 @@ def multiply(
     x: Any,
     out: Any,
 ) -> None:
-    """Write this thread's columns of x [row, width] @ weights [place, width].T + bias."""
+    """Write this thread's columns of x [row, width] @ weights [column, width].T + bias."""
     begin, end = share(out.shape[1], thread, threads)
     source = np.int64(x.ctypes.data)
     rows, width = x.shape

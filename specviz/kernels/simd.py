@@ -243,7 +243,10 @@ def power_of_two(typing: Any, exponent: Any) -> Any:
 
 @intrinsic
 def barrier(typing: Any, counter: Any, awaited: Any) -> Any:
-    """Increment the counter at an address and wait until it reaches ``awaited``."""
+    """Wait for the other threads: increment a counter, and wait until it reaches ``awaited``.
+
+    ``counter``: the address of the counter.
+    """
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         long = ir.IntType(64)

@@ -34,7 +34,10 @@ def exp(x: Any) -> Any:
 
 @compiled
 def soften(scores: Any, scale: Any) -> Any:
-    """Replace scores by exp(scale * (score - highest score)), in place; return the results' sum."""
+    """Replace scores by unnormalised softmax weights, in place; return the sum of the weights.
+
+    The weight of a score is exp(scale * (score - highest score)).
+    """
     highest = scores[0]
     for i in range(scores.shape[0]):
         highest = max(highest, scores[i])

@@ -6,10 +6,10 @@ sum is computed by a single thread, in a fixed order, so the bits of a result de
 number of threads nor on which other tokens are fed in the same step.
 
 Each sequence attends to its own cache; all other work is done for the rows of all sequences at
-once. A sequence's tokens are a chain or, in a step of one sequence, nodes of a tree, stored in the
-cache after the text in the order they were added. To compute a node's attention, the kernel moves
-the cached values on the node's path to consecutive rows after the text, and back afterwards. So the
-result is the same as if only this path had been fed.
+once. A sequence's tokens follow each other (a chain) or, in a step of one sequence, are nodes of a
+tree, stored in the cache after the text in the order they were added. To compute a node's
+attention, the kernel moves the cached values on the node's path to consecutive rows after the text,
+and back afterwards. So the result is the same as if only this path had been fed.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
 
 @compiled
 def _keep(x: Any, rows: Any, first: int, last: int, places: Any, place: int, hidden: Any) -> None:
-    """Copy columns ``first`` to ``last`` of these rows to the hidden states of ``place``.
+    """Copy these rows of x to ``hidden`` if the hidden states of layer ``place`` are requested.
 
-    If ``places`` does not contain ``place``, nothing is copied.
+    ``places``: the layers whose hidden states are requested. Only columns ``first`` to ``last``
+    are copied.
     """
     for number in range(places.shape[0]):
         if places[number] == place:
@@ -140,7 +141,7 @@ def step(
     hidden: Any,  # float32 [num_hidden, width * len(places)]
     room: Any,  # uint8 [threads, byte]: for converted activations; None if products read float32
 ) -> None:
-    """Feed chains of tokens or append tree nodes.
+    """Feed the next tokens of one or several sequences, or append nodes to a tree.
 
     Writes the tokens' keys and values, the hidden states of the rows ``outputs``, and the logits of
     the last of these rows. ``hidden`` has at least as many rows as ``logits``.

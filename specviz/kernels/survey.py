@@ -1,4 +1,4 @@
-"""Compute, in one pass, what a trace records about both models' distributions."""
+"""Compute, in one pass, what a trace records about the draft's and the target's distributions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
 
 @compiled
 def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
-    """Write the largest values of one distribution and their ids, given each block's maximum.
+    """Write the k largest values of one distribution and their token ids.
 
+    ``maxima``: the largest value of each block of the vocabulary.
     ``probs``: draft, target, and which distribution to read (0: draft, 1: target, 2: residual).
     The k blocks with the largest maxima contain the k largest values (or values equal to them);
     only these blocks are read.
@@ -55,7 +56,11 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
 def _block_facts(
     draft: Any, target: Any, draft_logits: Any, target_logits: Any, maxima: Any
 ) -> Any:
-    """Return a block's sums of draft·logit, target·logit and residual; write its ``maxima``."""
+    """Return three sums over a block of tokens; write the block's ``maxima``.
+
+    The sums are draft probability * draft logit, target probability * target logit, and residual
+    (target - draft, at least 0). The maxima are those of draft, target and residual.
+    """
     max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):
@@ -82,7 +87,7 @@ def survey(
     top_ids: Any,  # int64 of the same shape
     facts: Any,  # float64 [7, row]
 ) -> None:
-    """Fill ``top_probs``, ``top_ids`` and ``facts``.
+    """Find the likeliest tokens of draft, target and residual, and other facts about each row.
 
     In ``top_probs``, an entry with probability 0 is empty. The first six rows of ``facts`` are
     three values, each for the draft and then for the target: the candidate's probability, the

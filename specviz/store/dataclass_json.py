@@ -46,7 +46,7 @@ def fit_to_type(value: object, kind: type[T]) -> T:
 
 
 def _problem_and_place(message: str) -> str:
-    """Return the message of msgspec on one printable line, with the path of the field."""
+    """Return an error message of msgspec as one printable line that names the field."""
     problem, at, place = message.rpartition(" - at `$")
     text = f"{problem:.200} in {place.strip('.`')}" if at else f"{message:.200}"
     text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,6 +1,7 @@
 """Small values that persist between program starts, each in a JSON file in the data folder.
 
-A value that cannot be read counts as missing.
+A value is stored under its kind, such as "load-times", and a key, such as the settings to which it
+applies. A value that cannot be read counts as missing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def save_value(kind: str, key: str, value: Any) -> bool:
 
 
 def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
-    """Return the value last stored under this key; None if it is missing or cannot be read."""
+    """Return the value last stored under this kind and key; None if missing or unreadable."""
     try:
         path = _value_path(kind, key)
         record = fit_to_type(json.loads(read_file(path)), dict[str, Any])
@@ -48,7 +49,7 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
 
 
 def kept_values(kind: str, value_type: type[T]) -> dict[str, T]:
-    """Return the stored values of a kind by key, without values that cannot be read."""
+    """Return all readable values that are stored under this kind, by their keys."""
     found: dict[str, T] = {}
     try:
         for path in sorted((data_folder() / kind).glob("*.json")):

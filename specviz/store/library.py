@@ -58,8 +58,8 @@ class Library:
         """Add a run and return its id; the run is then durable.
 
         If the id exists already, the stored trace stays. A name, comparison, job or memory in
-        ``run`` replaces the stored value. So a run can be added alone and as part of a comparison,
-        in either order.
+        ``run`` (see ``NewRun``) replaces the stored value. So a run can be added alone and as part
+        of a comparison, in either order.
         """
         return self.add_together([run])[0]
 
@@ -99,7 +99,7 @@ class Library:
             return int(db.execute(f"SELECT count(*) FROM runs {condition}", values).fetchone()[0])
 
     def row(self, run_id: str) -> RunRow:
-        """Return the row of a run; raises StoreError if the run is missing or deleted."""
+        """Return a run without its trace; raises StoreError if the run is missing or deleted."""
         with self._reading() as db:
             found = db.execute(
                 select_run("WHERE id = ? AND deleted_at IS NULL"), (storable(run_id),)
@@ -210,7 +210,7 @@ class Library:
     # Comparisons
 
     def begin_comparison(self, key: str, plan_json: str, title: str) -> None:
-        """Add a comparison; an existing one is left unchanged."""
+        """Add a comparison; if one with this key exists, leave it unchanged."""
         with self._writing() as db:
             db.execute(
                 "INSERT OR IGNORE INTO comparisons (key, title, plan_json, created) "
@@ -219,9 +219,10 @@ class Library:
             )
 
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
-        """Return the run ids of a comparison by (lane, item, repeat).
+        """Return the ids of a comparison's runs by (lane, item, repeat).
 
-        If several runs have the same lane, item and repeat, the run stored last is returned.
+        These are the indices of the compared setting (lane), the prompt (item) and the repeat. If
+        several runs have the same lane, item and repeat, the run stored last is returned.
         """
         with self._reading() as db:
             found = db.execute(
@@ -349,7 +350,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the runs' searchable text, case-folded here because SQLite folds only ASCII."""
+    """Update the text in which searches find a run, case-folded: SQLite would fold only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

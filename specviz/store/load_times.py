@@ -1,7 +1,7 @@
 """Store how long pairs took to load on this machine, and estimate how long a pair will take.
 
-Downloads do not count. There is no estimate for pairs with bodies (simulated sizes), or for models
-that are not on this machine.
+Downloads do not count. There is no estimate for pairs at a simulated size, or for models that are
+not on this machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Load(Value):
 
 
 class _Loads(Value):
-    """The loads stored under one key, the newest last."""
+    """The latest loads of similar pairs, which share a key in the store; the newest is last."""
 
     loads: tuple[_Load, ...] = ()
 
@@ -99,7 +99,7 @@ def _distance(ratio: float) -> float:
 
 
 def _facts_of(spec: PairSpec, headers: Headers) -> tuple[ModelFacts, ...]:
-    """Return the facts of target and draft; empty if the load time cannot be estimated."""
+    """Return format, family and size of target and draft; empty if no estimate is possible."""
     if spec.has_bodies or spec.served:
         return ()
     places = (spec.target_place, spec.draft_place)

@@ -13,7 +13,9 @@ _JOINED = " + "  # separates target and draft in a pair's name
 
 
 def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:
-    """Return the mean observed acceptance rate by target and draft; empty without a library.
+    """Return the mean observed acceptance rate of runs by their target's and draft's names.
+
+    The result is empty if the library cannot be read.
 
     Only runs with the lossless rule count, because acceptance rates differ between rules.
 

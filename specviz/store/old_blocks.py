@@ -1,4 +1,8 @@
-"""Convert the timing of traces older than schema 5: a trace's timed passes become one slice."""
+"""Convert the timing of traces older than schema 5.
+
+Such a trace has the times of every token or round in each timed pass (a block). They become one
+slice, which has the total time of each pass.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class _Blocks(Value):
 
 
 def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
-    """Return the timed blocks as a Baseline; raises MisfitError if they do not fit ``trace``."""
+    """Convert timed passes to a Baseline; raises MisfitError if they do not fit ``trace``."""
     old = fit_to_type(value, _Blocks)
     sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
     if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
@@ -35,9 +39,10 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
 
 
 def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
-    """Return one slice over all whole rounds.
+    """Return one slice: the seconds that each timed pass took for all whole rounds.
 
-    The result is empty if there are no whole rounds, or if a lane has no times.
+    The result is empty if there are no whole rounds, or if there are no times of the target alone
+    or of speculation.
     """
     last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
     tokens = sum(len(entry.emitted) for entry in rounds[:last])

@@ -24,7 +24,7 @@ def packed(trace: AnyTrace) -> bytes:
 
 
 def unpacked(body: bytes) -> str:
-    """Return the JSON of a trace; raises StoreError if it is damaged or exceeds ``MAX_BYTES``."""
+    """Decompress a stored trace to JSON; raises StoreError if damaged or over ``MAX_BYTES``."""
     unpacking = zlib.decompressobj()
     with contextlib.suppress(zlib.error):
         text = unpacking.decompress(body, MAX_BYTES + 1)

@@ -54,7 +54,7 @@ def where_clause(query: Query) -> Condition:
 
 
 def select_runs(condition: str, query: Query) -> str:
-    """Return the SELECT statement. Unknown values come last; ties are sorted newest first."""
+    """Return a SELECT statement for runs. It sorts unknown values last, and ties newest first."""
     key, direction = _SORTED[query.sort], "DESC" if query.descending else "ASC"
     limit = -1 if query.limit is None else min(query.limit, _LARGEST)
     offset = min(query.offset, _LARGEST)

@@ -53,8 +53,9 @@ class RunSummary(Value):
 class NewRun(Value):
     """A run to add to the library.
 
-    ``comparison`` is the key of an existing comparison; ``job`` is the lane, item and repeat within
-    it. If ``run_id`` is None, an id is generated.
+    ``comparison`` is the key of an existing comparison. ``job`` is the run's place in it: the
+    indices of the compared setting (lane), the prompt (item) and the repeat. If ``run_id`` is None,
+    an id is generated.
     """
 
     trace: AnyTrace
@@ -81,7 +82,7 @@ class RunRow(Value):
 
 
 class Facets(Value):
-    """The values that occur in each column by which runs can be filtered."""
+    """The choices for filtering runs: for each filtered column, the values that occur in it."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()

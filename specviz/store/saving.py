@@ -57,7 +57,7 @@ def _columns_of_answer(trace: ServerTrace) -> dict[str, Any]:
 
 
 def _listed(counts: Sequence[int | None]) -> str | None:
-    """Return the counts of the first rounds as text; None if there are no rounds."""
+    """Return the counts of the first rounds, separated by commas; None if there are no rounds."""
     return ",".join(map(str, counts[:_ROUNDS])) or None
 
 

@@ -160,7 +160,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Raise StoreError if the write-ahead log has a newer schema.
+    """Raise StoreError if the file's write-ahead log contains a schema newer than this program's.
 
     An ordinary connection could write such a log into the file before the schema is checked. Only
     SQLite opens the file: closing any other descriptor of the file would drop all POSIX locks of

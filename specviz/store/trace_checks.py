@@ -1,4 +1,7 @@
-"""Checks of stored traces and load sweeps beyond their types: lengths, ranges and order."""
+"""Check lengths, ranges and order of the values in stored traces and load tests.
+
+``dataclass_json.py`` checks the types of the values, and calls these checks.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,7 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return the problem if the fields of ``made`` do not fit together, else None.
+    """Return what is wrong if the fields of ``made`` contradict each other, else None.
 
     The limits of single fields (``LIMITS``) are checked elsewhere.
     """
@@ -183,7 +186,7 @@ def _trace(made: Trace) -> str | None:
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Return True if the fork fits the rounds, or if the run was stopped before the fork."""
+    """Return whether the run contains the fork's changed candidate, or stopped before it."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates

@@ -93,7 +93,7 @@ _OLDER_DRAFTERS = ("model", "prompt-lookup")
 
 
 def trace_to_json(trace: AnyTrace) -> str:
-    """Return the trace as JSON in the lowest schema that can hold it."""
+    """Return the trace as JSON, in the oldest version of the schema that has all its fields."""
     return dispatch(trace, _own_to_json, _answer_to_json)
 
 
@@ -165,7 +165,7 @@ def as_trace(
 
 
 def run_from_record(record: object, source: str = "The trace") -> AnyTrace:
-    """Return the run that the parsed JSON ``record`` describes; raises TraceError."""
+    """Return the run in a parsed JSON ``record``; raises TraceError if the record is not valid."""
     if not isinstance(record, dict) or cast("dict[str, object]", record).get("kind") != KIND:
         refuse(f"{source} is not a specviz trace.")
     fields = cast("dict[str, object]", record)
@@ -188,7 +188,7 @@ def _own_trace(values: dict[str, object]) -> Trace:
 
 
 def save_trace(trace: AnyTrace, path: str | Path) -> None:
-    """Write the trace atomically; an existing file is replaced. Raises TraceError."""
+    """Write the trace atomically, replacing an existing file; raises TraceError if this fails."""
     text = trace_to_json(trace)
     path = Path(path)
     try:

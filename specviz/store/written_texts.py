@@ -10,7 +10,7 @@ from specviz.store.packing import unpacked
 
 
 def text_by(target_sha256: str, body: bytes) -> list[int]:
-    """Return the prompt and output tokens; empty for another target or a damaged trace."""
+    """Return a run's prompt and output tokens; empty if it has another target or is damaged."""
     try:
         trace: Any = json.loads(unpacked(body))
         if trace["pair"]["target"]["weights_sha256"] != target_sha256:

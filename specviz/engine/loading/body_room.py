@@ -1,6 +1,7 @@
-"""Measure the memory and bandwidth that are available for enlarging a pair's models.
+"""Measure what limits the simulated sizes of a pair: the device's free memory and bandwidth.
 
-The measurement takes about a second and needs no weights.
+A simulated size is a model that was enlarged without changing its output. The measurement takes
+about a second and needs no weights.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from specviz.record.pairs import PairSpec
 
 
 def body_room(spec: PairSpec) -> BodyRoom:
-    """Return the models' original shapes, and the device's free memory and bandwidth.
+    """Return the dimensions of the original models, and the device's free memory and bandwidth.
+
+    Simulated sizes that ``spec`` requests are ignored.
 
     Raises:
         SpecvizError: the pair cannot be opened.

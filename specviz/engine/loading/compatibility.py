@@ -184,7 +184,12 @@ def _widest(model: Model) -> bool:
 def take_step_weights(
     models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return each model's weights, all for the same kind of step, and notices."""
+    """Return each model's weights in the form that its decoding steps read, and notices.
+
+    If the lean step supports all models, they all use it. Otherwise, they all run through
+    transformers. With ``step`` "library", they always do. With "lean" or "graphed", a model
+    that the lean step does not support raises PairError.
+    """
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -224,7 +229,7 @@ def _without_lean(
 
 
 def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
-    """Return a step that runs the model through transformers, with room for a probe text."""
+    """Return a step that runs the model through transformers, to test it on a short text."""
     from specviz.engine.model.library_weights import LibraryWeights
 
     return LibraryWeights(model).step(vocabulary, _WALK_TOKENS)
@@ -258,7 +263,7 @@ def _agrees(step: Step, model: Model, vocabulary: int) -> bool:
 
 
 def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor:
-    """Return the logits that ``_walk`` should return, computed without the lean step."""
+    """Return the logits that ``_walk`` should return, computed with the model's original code."""
     if isinstance(model, PlainLlamaForCausalLM):
         text, other = ids[:10], torch.cat((ids[:8], ids[10:12]))
         before, after = (fresh_logits(model, each, vocabulary) for each in (text, other))

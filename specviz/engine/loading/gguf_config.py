@@ -96,7 +96,10 @@ def _incomplete(header: GgufHeader) -> PairError:
 
 
 def _special(family: str, names: set[str]) -> dict[str, Any]:
-    """Return the family's additional configuration entries; ``names``: the tensors' names."""
+    """Return the configuration entries that say whether the model's matrices have biases.
+
+    ``names``: the names of the file's tensors, which show which biases it contains.
+    """
     if family == "llama":
         return {
             "attention_bias": "blk.0.attn_q.bias" in names,

@@ -116,7 +116,7 @@ def _rebuilt(folder: Path) -> AddTokens:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Return a ``tokenizer.json``; raise ModelFileError unless it is byte-level BPE."""
+    """Return the content of a ``tokenizer.json``; raise ModelFileError if not byte-level BPE."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         model = record["model"]

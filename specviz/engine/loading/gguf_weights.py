@@ -110,7 +110,7 @@ def _packed(header: GgufHeader, tensor: GgufTensor, config: Any) -> PackedMatrix
 
 
 def _places(skeleton: PreTrainedModel) -> dict[str, str]:
-    """Return the mapping from names in GGUF files to names in transformers."""
+    """Return the transformers name of each weight of the model, by its name in GGUF files."""
     config = skeleton.config.get_text_config()
     family = _ARCHITECTURES.get(config.model_type, config.model_type)
     kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
@@ -139,7 +139,7 @@ def _refusal(header: GgufHeader, what: str) -> PairError:
 
 
 def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """Return the tensor without the changes that llama.cpp's converter made to it."""
+    """Undo the changes that llama.cpp's converter made to the tensor ``name``."""
     family = config.model_type
     if family == "llama" and ".attn_q." in name:
         return _halves(values, config.num_attention_heads)
@@ -153,7 +153,7 @@ def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 
 def _halves(values: np.ndarray, heads: int) -> np.ndarray:
-    """Return the rows in the order of transformers.
+    """Reorder a matrix's rows from the order of llama.cpp to the order of transformers.
 
     RoPE rotates pairs of rows. A pair is two neighbours in llama.cpp, and two rows half a head
     apart in transformers.

@@ -52,7 +52,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
-    """Time each thread count; set and return the lowest that is nearly as fast as the best."""
+    """Time steps with each thread count; set and return the lowest that is nearly the fastest."""
     seconds: dict[int, float] = {}
     undisturbed = math.inf
     for count in sorted(set(candidates)):
@@ -97,14 +97,14 @@ def free_memory(device: torch.device) -> int | None:
 
 
 class Stream(Value):
-    """One timing of a bandwidth measurement: ``size`` bytes are added up ``sums`` times."""
+    """What one timing of a bandwidth measurement does: add up ``size`` bytes, ``sums`` times."""
 
     size: int  # bytes
     sums: int  # per synchronisation
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return the size and the number of the sums in one timing of a bandwidth measurement.
+    """Choose how many bytes one timing of a bandwidth measurement adds up, and how often.
 
     A sum reads more bytes than the caches can store, so its time depends on the memory.
 
@@ -119,7 +119,7 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bandwidth with torch's number of threads; measure it once for each number."""
+    """Return the memory bandwidth with torch's thread count; measure it once per thread count."""
     return _bandwidth(device, torch.get_num_threads())
 
 
@@ -204,8 +204,8 @@ def _product_seconds() -> float:
     """Return the mean seconds of a small matrix product, measured for about 0.02 s at most.
 
     When another process is busy, the threads of a product wait for each other, 8 ms at a time. A
-    model step has many products, so its waits can add up to a second. Timing one product is quicker
-    and shows the problem, too.
+    model step has many products, so its waits can add up to a second. One product shows such
+    waits, and timing it is quicker than timing a step.
     """
     rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
     begin = time.perf_counter()

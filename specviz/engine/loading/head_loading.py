@@ -47,7 +47,7 @@ def add_head(
     target_files: tuple[Path, ...],
     on_progress: ProgressCallback,
 ) -> None:
-    """Load the head and add it to the pair.
+    """Load the drafting head that ``spec`` requests, and add it to the pair.
 
     Args:
         spec: names the draft method that needs the head, and the type of the head's weights.
@@ -172,9 +172,9 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return the parts of the target that a head uses.
+    """Return what a drafting head uses of the target, such as its embedding and output matrix.
 
-    If the target was enlarged, the added columns are left out.
+    If the target was enlarged to a simulated size, the columns added by this are left out.
 
     Args:
         config: the configuration of the original target, before it was enlarged.

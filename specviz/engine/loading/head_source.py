@@ -30,7 +30,7 @@ class HeadSource(Value):
         return sum(file.file_size or 0 for file in files if file.will_download)
 
     def fetch(self, on_progress: ProgressCallback) -> HeadFacts:
-        """Download the weights if necessary; return what the head's files state about the head."""
+        """Download the weights if necessary; return the head's type and settings from its files."""
         if missing := self.bytes_to_fetch(on_progress):
             assert self.hub_id is not None
             hub.fetch_weights(self.hub_id, self.folder.name, missing, on_progress, _WEIGHTS)
@@ -42,7 +42,7 @@ class HeadSource(Value):
         return (*self.facts().weights, *(each for each in others if each.is_file()))
 
     def facts(self) -> HeadFacts:
-        """Return what the head's files state about the head.
+        """Return the head's type and settings, read from its files.
 
         Raises:
             PairError: There is no head in the folder, or its files are damaged.

@@ -131,7 +131,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the highest count of bytes (received or written) of any progress bar so far."""
+        """Return the number of bytes received or written: the highest that any bar has shown."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 

@@ -93,7 +93,10 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
 
 
 def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair; if the kernels do not work here, quantised files will be dequantised.
+    """Check the kernels for quantised weights; without them, loading dequantises the files.
+
+    Returns:
+        The pair, changed to be dequantised if the kernels do not work here.
 
     Raises:
         PairError: the user requested quantised weights, but the kernels do not work here.
@@ -114,7 +117,7 @@ def _largest(opened: OpenPair) -> int:
 
 
 def _require_room(opened: OpenPair) -> None:
-    """Raise DeviceError if an enlarged model does not fit into memory; allocate nothing."""
+    """Raise DeviceError if the pair at its simulated size does not fit into the free memory."""
     free = hardware.free_memory(opened.device)
     needed = memory_margin(sum(side.needed_bytes(opened.dtype) for side in opened.sides))
     if free is None or needed <= free:
@@ -219,7 +222,7 @@ def _check_models(
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
-    """Enlarge the model if requested, and check the logits; return the resulting model."""
+    """Return the model, enlarged if a simulated size is requested; check that its logits stay."""
     body = side.body
     if body is None:
         return model
@@ -253,9 +256,9 @@ def _step_weights(
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
     """Prepare rounds that run entirely on the device (on a GPU, as CUDA graphs); return notices.
 
-    ``asked`` is the requested kind of step. "graphed" requests such rounds, and "auto" uses them if
-    CUDA graphs are available. If the pair cannot run such rounds, "graphed" raises PairError, and
-    "auto" returns a notice.
+    ``asked`` is the value of the option --step. "graphed" requests such rounds, and "auto" uses
+    them if CUDA graphs are available. If the pair cannot run such rounds, "graphed" raises
+    PairError, and "auto" returns a notice.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()

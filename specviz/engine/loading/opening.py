@@ -34,7 +34,7 @@ DRAFT, TARGET = "draft", "target"
 
 
 class Body(Value, eq=False):
-    """The simulated size (body) to which a model will be enlarged."""
+    """A simulated size: the shape to which a model will be enlarged without changing its output."""
 
     name: str
     shape: Shape
@@ -42,7 +42,7 @@ class Body(Value, eq=False):
 
 
 class Side(Value, eq=False):
-    """One model of the pair."""
+    """The target or the draft of a pair, before its weights are read."""
 
     role: str
     source: Source
@@ -55,7 +55,7 @@ class Side(Value, eq=False):
 
     @property
     def quantise(self) -> str:
-        """Return the type to quantise the weights to; empty if they are not quantised."""
+        """Return the type to which loading quantises the weights; empty to leave them as stored."""
         return self.weights if self.weights in QUANTISED else ""
 
     @property
@@ -65,10 +65,9 @@ class Side(Value, eq=False):
 
     @property
     def packed_as(self) -> str:
-        """Return in which form the weights are quantised; "" if they are not quantised.
+        """Return how the loaded weights are quantised: "stored", a type, or "" if they are not.
 
-        The form is "stored" if the weights stay quantised as in the file. Otherwise, it is the
-        type to which the weights will be quantised.
+        "stored": they stay quantised as in the file. A type: loading quantises them to this type.
         """
         return "stored" if self.packed else self.quantise
 
@@ -105,7 +104,7 @@ class OpenPair(Value, eq=False):
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Return the pair after checking that the models' tokens match; load no weights."""
+    """Find both models, and check that their tokens match; read no weights."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)

@@ -1,4 +1,7 @@
-"""The models of an embedded pair, loaded without transformers (``plain_llama.py``)."""
+"""The models of an embedded pair, which comes with specviz, loaded without transformers.
+
+See ``plain_llama.py`` for the model code.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
 
 @torch.inference_mode()
 def _logits(opened: OpenPair, side: Side, model: Model) -> torch.Tensor:
-    """Return logits after each token of a preset prompt.
+    """Return the logits after each token of a preset prompt, without those of padding ids.
 
     Target and draft get the same tokens unless their tokenizers differ.
     """

@@ -32,7 +32,7 @@ LEAST_SHARE = 0.5
 def share_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary, draft_config: Config
 ) -> tuple[SharedTokens | None, tuple[str, ...]]:
-    """Return the shared tokens and a notice, or None and no notice if the tokenizers are equal.
+    """Return the tokens that both models have, and a notice; None if the tokenizers are equal.
 
     Raises:
         PairError: fewer than ``LEAST_SHARE`` of the target's tokens in a sample text are shared.
@@ -57,7 +57,7 @@ def share_vocabulary(
 
 
 def covered_share(shared: SharedTokens) -> float:
-    """Return the share of the preset prompts' tokens that the draft's vocabulary contains."""
+    """Return the fraction of the preset prompts' target tokens that the draft has, too."""
     own = shared.target.tokenizer
     ids = [
         each

@@ -89,7 +89,7 @@ class Source(ABC):
     def _loader(
         self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
-        """Return ``from_pretrained`` with the arguments that this format needs."""
+        """Return a ``from_pretrained`` whose arguments for this file format are filled in."""
 
     def _read_packed(self, config: Any, report: Callable[[int, int], None]) -> Model:
         """Return the model with weights that stay quantised."""

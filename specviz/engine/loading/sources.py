@@ -75,7 +75,7 @@ def choose(spec: PairSpec) -> Chosen:
 
 
 def _as_text(place: str) -> str:
-    """Replace the bytes that are not UTF-8, because a run's record must be UTF-8."""
+    """Replace characters that UTF-8 cannot encode, because a run's record must be UTF-8."""
     return place.encode("utf-8", "replace").decode()
 
 
@@ -132,7 +132,7 @@ def open_plain(place: str, name: str) -> PlainSource:
 
 
 def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
-    """Return the model in a file, a folder, Ollama or the Hub.
+    """Find the model that ``place`` names: a file, a folder, an Ollama model or a Hub id.
 
     Raises:
         PairError: there is no such model, or it is not a causal language model.

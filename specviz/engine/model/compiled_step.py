@@ -1,4 +1,4 @@
-"""The lean step for a few tokens on a CPU, as one call of compiled code.
+"""The lean step, specviz's own forward pass, for a few tokens on a CPU: one call of compiled code.
 
 The code reads the lean weights in place and writes to the same caches as the torch code, so each
 pass may use either. One call feeds one sequence or several, each with a cache of its own. The
@@ -77,7 +77,7 @@ _CHAIN: _Positions = (0, CHAIN, NO_PATHS)
 class Rows(Value):
     """The rows of one sequence in a pass: ``count`` tokens from position ``begin`` on.
 
-    ``outputs``: the rows whose logits are returned, counted from the first of these rows.
+    ``outputs``: the rows whose logits are returned, counted from the sequence's first row.
     """
 
     cache: int  # which of the caches is the sequence's
@@ -127,9 +127,10 @@ class CompiledStep:
         kept: int,
         places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return float32 logits `[num_logits, vocabulary]`, and hidden states.
+        """Feed tokens of one sequence from position ``begin`` on; return logits and hidden states.
 
-        The hidden states are those of the last ``kept`` tokens.
+        The logits are float32 `[num_logits, vocabulary]`, those of the last tokens. The hidden
+        states are those of the last ``kept`` tokens; ``places`` selects the layers.
         """
         sequences, outputs = _one_sequence(begin, len(token_ids), kept)
         return self._run(token_ids, sequences, outputs, _CHAIN, num_logits, vocabulary, places)
@@ -161,7 +162,11 @@ class CompiledStep:
         vocabulary: int,
         places: np.ndarray,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits and hidden states of the newest nodes; ``begin``: the text's length."""
+        """Feed the newest nodes of a tree; return their logits and hidden states.
+
+        ``token_ids``: the tokens of these nodes. ``nodes``: all nodes, including these.
+        ``begin``: the length of the text before the tree.
+        """
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             count = len(part)

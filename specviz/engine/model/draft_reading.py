@@ -59,7 +59,7 @@ class DraftReading:
                     self._take(part, self._here, self._tokenised(part, len(self.ids)))
 
     def append(self, token_id: int) -> None:
-        """Append one token."""
+        """Append one target token; replace the current word's draft tokens if necessary."""
         same, word = self._shared.to_draft.get(token_id), self._word
         added = [] if same is None else [same]
         if token_id in self._shared.target.marks:

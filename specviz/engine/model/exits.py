@@ -16,7 +16,7 @@ class Weights(Protocol):
 
 
 def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Missing:
-    """Return the numbers of layers after which an exit is useful, or why there is no exit.
+    """Return the numbers of layers after which the model can draft by early exit, or why none.
 
     Args:
         output_matrices: the matrices through which the last layer writes to the residual stream. If

@@ -1,7 +1,8 @@
-"""Readings: generators that yield each pass that they need and receive its logits.
+"""Code that needs model passes, as generators: a reading yields each pass and is sent its logits.
 
-A reading calls no model step itself. ``read_alone`` makes the passes of one reading one by one.
-``StepBatch`` makes one pass for the readings of several sequences.
+A reading calls no model step itself, so its caller decides how passes are made. ``read_alone``
+makes the passes of one reading one by one. ``StepBatch`` makes one pass for the readings of several
+sequences.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
 
 
 def read_alone(reading: Reading[T]) -> T:
-    """Make the passes that a generator yields, one by one, and return the generator's result.
+    """Make each pass that a reading yields, send it the logits, and return its result.
 
     If a pass fails, its error is raised at the generator's ``yield``.
     """

@@ -37,7 +37,7 @@ def _finish(
     ROWS: tl.constexpr, HEADS: tl.constexpr, KEY_HEADS: tl.constexpr, WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):  # fmt: skip
-    """Combine the results of a key head's chunks and write the attention output.
+    """Combine a key head's attention over chunks of the cache, and write the attention output.
 
     Several programs process a key head. The one that finishes last combines the chunks, in order.
     """

@@ -67,7 +67,7 @@ def _weight_rows(tile, count, WIDE: tl.constexpr, GATED: tl.constexpr):
 
 @triton.jit
 def _columns(tile, WIDE: tl.constexpr, GATED: tl.constexpr):
-    """Return the columns that a tile writes."""
+    """Return the columns that a tile writes; with GATED, half as many as the rows it reads."""
     WRITTEN: tl.constexpr = WIDE // 2 if GATED else WIDE
     return tile * WRITTEN + tl.arange(0, WRITTEN)
 
@@ -110,7 +110,7 @@ def _write(
     ROWS: tl.constexpr, PADDED: tl.constexpr, WIDE: tl.constexpr, SQUARES: tl.constexpr,
     NORMED: tl.constexpr, BIASED: tl.constexpr, GATED: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
-    """Complete a tile `[WIDE, PADDED]` of products and write it.
+    """Complete a tile `[WIDE, PADDED]` of a matrix product as the flags request, and write it.
 
     NORMED: divide by the root mean square of the norm's inputs. GATED: write silu(gate) * up.
     ADDED: add the products to ``stream``, in place. Otherwise write to ``out`` `[ROWS, count]`.

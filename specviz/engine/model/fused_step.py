@@ -24,7 +24,7 @@ _ENDLESS = 1 << 30  # the window of a layer without one
 
 
 class _Tile(Value):
-    """The part of the weights that a program loads at a time, and the program's threads."""
+    """The part of the weights that a Triton program loads at a time, and its warps and stages."""
 
     wide: int  # rows
     deep: int  # columns

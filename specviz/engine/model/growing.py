@@ -89,7 +89,7 @@ def grown_skeleton(model: Model, shape: Shape) -> Any:
 
 @torch.no_grad()
 def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
-    """Return a model of that shape with the same logits; ``model`` is not changed."""
+    """Return a copy of the model, enlarged to this shape, that gives the same logits."""
     grown: Any = grown_skeleton(model, shape)
     writer = _Writer(model, shape, on_progress, _num_bytes(grown, model.dtype))
     own = dict(model.named_parameters())
@@ -104,7 +104,7 @@ def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
 
 
 def body_info(name: str, parameters: int, grown: Model, own_parameters: int) -> BodyInfo:
-    """Return what a run's record states about the enlarged model, which may be quantised."""
+    """Return the name, shape and sizes of an enlarged model, as a run's record stores them."""
     shape = shape_of_model(grown)
     assert shape is not None, "only supported models are enlarged"
     embedding: Any = grown.get_input_embeddings()

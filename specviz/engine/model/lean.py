@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """The cache rows that one pass writes, with their rotations and masks."""
+    """The cache rows that one pass writes, with the cos and sin of RoPE and the attention masks."""
 
     begin: int
     end: int
@@ -184,7 +184,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return the number of last tokens whose hidden states the pass keeps."""
+        """Return how many of the last tokens' hidden states a pass of ``count`` tokens keeps."""
         return count if self._keeps_all else max(1, num_logits)
 
     def span(self, count: int) -> Span:
@@ -196,7 +196,7 @@ class LeanStep(Step):
         return Span(begin, end, self._cos[begin:end], self._sin[begin:end], views)
 
     def _span_of_nodes(self, count: int) -> Span:
-        """Return the span of the tree's newest ``count`` nodes."""
+        """Return the cache rows and masks of a pass over the newest ``count`` nodes of the tree."""
         end = self._length + len(self._nodes)
         positions = torch.tensor(self._nodes.depths(count), device=self.device) + self._length
         views: dict[int | None, _View] = {}

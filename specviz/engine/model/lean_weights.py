@@ -78,7 +78,7 @@ class LeanLayer(Value, eq=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeanWeights(StepWeights):
-    """The weights of a lean step."""
+    """A model's weights in the form that the lean step, specviz's own forward pass, reads."""
 
     kind = "lean"
 

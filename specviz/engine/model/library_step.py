@@ -148,7 +148,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Share the first ``layers`` layers of ``cache``, but not the rows that are added later."""
+        """Use the present rows of the first ``layers`` layers of ``cache``, but not later rows."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()
@@ -202,17 +202,18 @@ def library_capabilities(model: PreTrainedModel) -> StepCapabilities:
 
 
 def hidden_places(model: PreTrainedModel) -> range:
-    """Return the places (see ``HiddenStates``) of the hidden states that transformers provides.
+    """Return which hidden states transformers provides, numbered as in ``HiddenStates.places``.
 
-    Only the residual stream before the final norm is missing.
+    These are the input of every layer and the output of the final norm. Only the residual stream
+    before the final norm is missing.
     """
     return range(AFTER_NORM, model.config.get_text_config().num_hidden_layers)
 
 
 def _trees(model: PreTrainedModel) -> Offered:
-    """Return True if trees work, else the reason why they do not.
+    """Return True if the model can read trees of candidates, else the reason why it cannot.
 
-    Trees work if their nodes get the same logits as when each path is fed separately. Each model is
+    It can if a tree's nodes get the same logits as when each path is fed separately. Each model is
     tested once.
     """
     if model not in _takes_trees:

@@ -15,7 +15,7 @@ from specviz.engine.model.steps import StepWeights
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LibraryWeights(StepWeights):
-    """The weights of a model that runs through transformers."""
+    """The weights of a model that runs through transformers: the transformers model itself."""
 
     model: PreTrainedModel
 

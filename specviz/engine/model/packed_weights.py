@@ -42,9 +42,9 @@ _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Make packed products use torch and dequantised weights inside the context.
+    """Inside the context, multiply dequantised weights in torch, so activations are not rounded.
 
-    So activations are not rounded.
+    This applies to all products with packed (quantised) matrices.
     """
     global _exact  # noqa: PLW0603
     _exact = True
@@ -108,7 +108,7 @@ class PackedMatrix(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedProduct(Product):
-    """A product with packed matrices that are stacked along their rows.
+    """A matrix product with packed (quantised) matrices that are stacked along their rows.
 
     The object keeps the memory of the matrices alive.
     """

@@ -59,7 +59,10 @@ class Pair:
 
     @property
     def draft_kind(self) -> str:
-        """Return the kind of draft: ``MODEL``, a head's draft method, or "" without a draft."""
+        """Return what drafts the candidates, as a draft method names it.
+
+        ``MODEL`` for a draft model, the method (such as "eagle") for a head, or "" for neither.
+        """
         if self.head is not None:
             return self.head.method
         return "" if self.draft is None else MODEL

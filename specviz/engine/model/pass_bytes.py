@@ -1,9 +1,9 @@
 """The bytes that a pass of a loaded model reads from memory, for any model family.
 
 The KV cache bytes per token are measured in a real cache, because model families name the relevant
-sizes differently in their configurations. The whole text is counted, even if a sliding window is
-shorter. Recurrent states do not grow with the text, so they are added to the weights' bytes: once
-for the pass and once for its snapshot.
+sizes differently in their configurations. A pass is assumed to read the whole text, even if a
+sliding window is shorter. Recurrent states do not grow with the text, so they are added to the
+weights' bytes: once for the pass and once for its snapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes that a draft pass reads; None if unknown, or if no model drafts.
+    """Return the bytes that a draft pass reads; None if unknown, or if there are no such passes.
 
     In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
     known only if it drafts token by token with its own output matrix, so that each candidate reads
@@ -45,9 +45,9 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: Model) -> PassBytes | None:
-    """Return the bytes that a pass reads, or None.
+    """Return the bytes that a pass of the model reads from memory; None if unknown.
 
-    The bytes are unknown for mixtures of experts and for weights that transformers quantised.
+    They are unknown for mixtures of experts and for weights that transformers quantised.
     """
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):

@@ -41,7 +41,7 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelProduct(Product):
-    """A product computed by the kernel."""
+    """A matrix product computed by a kernel that reads each weight once."""
 
     layer: ProductLayer
 

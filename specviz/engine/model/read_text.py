@@ -25,7 +25,11 @@ class ReadText(Value, eq=False):
     draft: Step | None  # None if the drafter has no cache of its own
 
     def num_shared(self, prompt_ids: Sequence[int]) -> int:
-        """Return how many cache rows a run with this prompt copies."""
+        """Return how many cache rows a run with this prompt copies.
+
+        If the prompt continues the earlier prompt, these are the rows of all tokens that it shares
+        with this text. If the earlier prompt is run again, they are those that its run copied.
+        """
         same = 0
         for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):
             if own != other:

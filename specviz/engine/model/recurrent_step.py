@@ -137,7 +137,10 @@ class RecurrentStep(LibraryStep):
             self._read_again(self.length)
 
     def _begin_pass(self, *, is_anchor: bool) -> None:
-        """Record a pass unless it repeats the last one; for an anchor, copy the states."""
+        """Record where a pass starts, unless recorded already.
+
+        If rollbacks may return to this length (an anchor), copy the recurrent states.
+        """
         if self._passes and self._passes[-1].start == self._num_read:
             return
         snapshot = self._snapshot() if is_anchor else None
@@ -161,7 +164,7 @@ class RecurrentStep(LibraryStep):
 
     @torch.inference_mode()
     def _return_to(self, length: int) -> None:
-        """Restore the state of the newest anchor at or before ``length``."""
+        """Restore the states at the newest anchor (see ``_Pass``) at or before ``length``."""
         anchors = [i for i, each in enumerate(self._passes) if each.is_anchor]
         chosen = max(i for i in anchors if self._passes[i].start <= length)
         copied = max(i for i in range(chosen + 1) if self._passes[i].snapshot is not None)

@@ -2,7 +2,7 @@
 
 Ids cannot be compared: the same text has different ids in the two vocabularies. Special tokens
 (``marks``) have no bytes. Two special tokens match if both are EOS, or if they have the same name.
-BOS is never proposed, so it is left out.
+A draft never proposes BOS, so BOS is not shared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TokenVocabulary:
 
     @cached_property
     def by_bytes(self) -> dict[bytes, int]:
-        """Return the id for each byte sequence.
+        """Return the token id of each byte sequence that is an ordinary (not a special) token.
 
         If several tokens have the same bytes, prefer one that is not a byte-fallback token.
         """
@@ -51,7 +51,7 @@ class TokenVocabulary:
 
     @cached_property
     def opening(self) -> bytes:
-        """Return the bytes that the tokenizer adds before a text: a space or nothing."""
+        """Return what the tokenizer adds before a text, as bytes: a space or nothing."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)
         return b" " if b"".join(self.table.pieces[each] for each in ids) == b" a" else b""
 
@@ -104,7 +104,7 @@ class SharedTokens(Value, eq=False):
 def share_tokens(
     target: TokenVocabulary, draft: TokenVocabulary, draft_context: int | None
 ) -> SharedTokens:
-    """Return the shared tokens, matched one to one."""
+    """Match tokens with the same bytes one to one; special tokens match by name, EOS by role."""
     theirs = draft.by_bytes
     to_draft = {ours: theirs[piece] for piece, ours in target.by_bytes.items() if piece in theirs}
     for ours, other in _marks(target, draft):

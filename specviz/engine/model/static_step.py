@@ -1,9 +1,9 @@
 """A step with a static cache; its position in the text may be a tensor on the device.
 
 The step uses the lean weights. The shapes of its tensors depend on how many tokens are fed and how
-many cache rows are read, never on where the text ends. So a pass can be captured once and replayed,
-and ``feed_at`` never waits for the device. A rollback only sets the length: a mask hides the rows
-beyond the text, and the next tokens overwrite them.
+many cache rows are read, never on where the text ends. So a pass can be captured in a CUDA graph
+and replayed, and ``feed_at`` never waits for the device. A rollback only sets the length: a mask
+hides the rows beyond the text, and the next tokens overwrite them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class StaticStep(Step):
         self._reader.forget(count)
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
-        """Feed any number of tokens from position ``begin`` on; this call cannot be captured."""
+        """Feed any number of tokens from position ``begin`` on; cannot be part of a CUDA graph."""
         self._reader.set_position(begin)
         self._reader.feed(token_ids, 0)
 
@@ -85,10 +85,10 @@ class StaticStep(Step):
         seen: int,
         num_logits: int,
     ) -> torch.Tensor:
-        """Return float32 logits `[num_logits, vocabulary]` of the last tokens.
+        """Feed tokens from position ``first`` on; return float32 logits of the last tokens.
 
-        The pass reads ``seen`` cache rows; all positions must be below ``seen``. A token attends to
-        the text up to itself.
+        The logits have the shape `[num_logits, vocabulary]`. The pass reads ``seen`` cache rows;
+        all positions must be below ``seen``. A token attends to the text up to itself.
         """
         weights, count = self._weights, token_ids.shape[0]
         places = first + torch.arange(count, device=first.device)

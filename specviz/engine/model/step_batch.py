@@ -38,7 +38,7 @@ def require_lean(weights: StepWeights) -> LeanWeights:
 
 
 class StepBatch(StepWeights):
-    """Steps of one model, with caches in one block of memory.
+    """Steps of one model for several sequences; one pass can feed them all.
 
     A batch can replace a pair's weights. Each run of the pair then gets the batch's next step.
 
@@ -83,7 +83,7 @@ class StepBatch(StepWeights):
         return self._weights.capabilities
 
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
-        """Return the next unused step."""
+        """Return the next of the batch's steps that no sequence uses yet."""
         assert vocabulary == self._vocabulary
         assert capacity + MOST_ROWS <= self.keys.shape[3]
         self._given += 1
@@ -149,7 +149,7 @@ class StepBatch(StepWeights):
         return padded, fed
 
     def _run_in_torch(self, token_ids: torch.Tensor, rows: Sequence[Rows]) -> torch.Tensor:
-        """Return the logits of the rows' outputs; only attention runs per sequence."""
+        """Run a pass in torch; return the logits of the outputs. Attention runs per sequence."""
         weights, counts = self._weights, [each.count for each in rows]
         steps = [self.steps[each.cache] for each in rows]
         spans = [step.span(each.count) for step, each in zip(steps, rows, strict=True)]

@@ -53,7 +53,7 @@ FINAL = HiddenStates((AFTER_NORM,))
 
 
 def joined(states: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the hidden states of several places, concatenated along the last dimension."""
+    """Concatenate the hidden states of several layers along the last dimension."""
     return states[0] if len(states) == 1 else torch.cat(list(states), -1)
 
 

@@ -148,7 +148,7 @@ class StepWeights(ABC):
         return None
 
     def static_step(self, vocabulary: int, rows: int) -> StaticStep:
-        """Return a step with a static cache, whose passes can be captured and replayed.
+        """Return a step with a static cache, whose passes can be captured in CUDA graphs.
 
         Raises:
             PairError: rounds of this model cannot run on the device.

@@ -15,14 +15,14 @@ LONGEST = 2 * MAX_GAMMA  # tokens of the longest sequence that is queried
 
 
 class Match(NamedTuple):
-    """The longest suffix of a sequence that occurs in the texts: its state and its length."""
+    """The longest suffix of a sequence that occurs in the texts: its automaton state and length."""
 
     state: int = 0
     length: int = 0
 
 
 class SuffixAutomaton:
-    """The sequences of tokens in the texts, with their counts and next tokens.
+    """All sequences of tokens in the texts, with how often each occurs and what follows it.
 
     A state represents all sequences that end at the same positions. The state's link leads to the
     longest suffix of these sequences that ends at more positions. A queried sequence has at most
@@ -83,7 +83,7 @@ class SuffixAutomaton:
         return self._extended_match(state, length, token, LONGEST)
 
     def followed(self, match: Match) -> Match:
-        """Return the longest suffix of the match that has a continuation."""
+        """Return the longest suffix of the match that is followed by a token in the texts."""
         state, length = match
         while state and not self._after[state]:
             state = self._link[state]
@@ -94,7 +94,7 @@ class SuffixAutomaton:
         return self._after[match.state]
 
     def favourite(self, match: Match) -> int:
-        """Return the most frequent next token, the latest one in a tie; -1 if there is none."""
+        """Return the token that most often follows the match; in a tie, the latest; -1 if none."""
         return self._favourite[match.state]
 
     def weight(self, match: Match, token: int) -> tuple[int, int]:

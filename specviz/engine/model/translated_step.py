@@ -43,7 +43,7 @@ NO_DEVICE_ROUNDS = Missing(
 
 
 class TranslatedStep(Step):
-    """A step that takes the target's ids; ``make`` returns a draft step of a given capacity."""
+    """The draft's step, in the target's token ids; ``make`` creates a step in the draft's ids."""
 
     def __init__(self, make: Callable[[int], Step], shared: SharedTokens, capacity: int) -> None:
         most = _DRAFT_TOKENS * capacity
@@ -94,7 +94,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Append nodes; the draft reads ``filler_id`` in place of a token that is not shared.
+        """Append tree nodes; the draft reads ``filler_id`` for a token that it does not have.
 
         A node has an unshared token only if its earlier siblings use up all shared tokens.
         """
@@ -116,14 +116,14 @@ class TranslatedStep(Step):
         self._reading.forget(count)
 
     def _visible(self) -> list[int]:
-        """Return the draft tokens inside the window."""
+        """Return the draft tokens of the text that are still inside the draft's window."""
         ids = self._reading.ids
         hop = max(1, self._window // 2)
         beyond = len(ids) - self._window
         return ids[-(-max(0, beyond) // hop) * hop :] or [self._filler_id]
 
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
-        """Return the logits after each sequence of ``run``; each sequence extends the previous."""
+        """Return the logits after each sequence of draft tokens; each extends the one before it."""
         first, last = len(run[0]), run[-1]
         kept = min(common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)
@@ -141,7 +141,7 @@ class TranslatedStep(Step):
 
 
 def _runs(visible: Sequence[list[int]]) -> list[list[list[int]]]:
-    """Return groups of consecutive sequences, in which each sequence is a prefix of the next.
+    """Group consecutive sequences; within a group, each sequence is a prefix of the next.
 
     One pass computes all logits of a group.
     """

@@ -14,7 +14,10 @@ import torch
 
 
 class OpenNodes:
-    """The paths to the open nodes: a node's ancestors from the root on, then the node itself."""
+    """The nodes of a tree that are neither text nor dropped yet, as paths from the text.
+
+    A path contains a node's ancestors, the first one first, and then the node itself.
+    """
 
     def __init__(self) -> None:
         self.paths: list[tuple[int, ...]] = []
@@ -29,7 +32,7 @@ class OpenNodes:
             self.paths.append((*self.paths[parent], node) if parent >= 0 else (node,))
 
     def settle(self, kept: Sequence[int]) -> None:
-        """Close all nodes; ``kept`` must be a path that starts at the end of the text."""
+        """Close all nodes: the ``kept`` ones, a path from the end of the text, become text."""
         assert not kept or self.paths[kept[-1]] == tuple(kept), "the kept nodes are a path"
         self.paths.clear()
 
