@@ -162,7 +162,7 @@ class Speculation(SpeculativeRun):
         raise failure or StopIteration
 
     def playing(self) -> Reading[None]:
-        """Decode the next round; yield the passes of the models for the caller to make.
+        """Decode the next round: yield each pass of a model and be sent its logits.
 
         ``next`` then returns the round, or raises the error that ended the run.
         """
