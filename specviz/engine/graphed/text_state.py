@@ -20,7 +20,7 @@ def rows_for(tokens: int) -> int:
 
 
 class TextState:
-    """A text of at most ``rows`` tokens; tokens beyond ``length`` are meaningless."""
+    """A text of at most ``rows`` tokens on the device; tokens beyond ``length`` are meaningless."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self.rows = rows

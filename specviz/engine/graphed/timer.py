@@ -15,9 +15,9 @@ from specviz.engine.model.static_step import StaticStep
 
 
 class GraphedTimer:
-    """Implements ``device_lanes.StepTimer`` with captured stages.
+    """Times single captured stages of both models on the device.
 
-    The first step of a draft phase always feeds two tokens.
+    Implements ``device_lanes.StepTimer``. The first step of a draft phase always feeds two tokens.
     """
 
     def __init__(
