@@ -93,11 +93,11 @@ class Chain:
                 self._forced[index, place] = token_id
 
     def draft(self, seen: int) -> Stage:
-        """Return the stage that drafts; each pass attends to ``seen`` cache rows."""
+        """Return the captured function that drafts; each pass attends to ``seen`` cache rows."""
         return self._stage("draft", seen, lambda: self._draft(seen))
 
     def verify(self, seen: int) -> Stage:
-        """Return the stage that runs the target, verifies, and appends the emitted tokens."""
+        """Return the captured function that runs the target, verifies, and appends the tokens."""
         return self._stage("verify", seen, lambda: self._verify(seen))
 
     def record(self) -> Stage:

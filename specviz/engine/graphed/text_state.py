@@ -30,7 +30,7 @@ class TextState:
 
     @property
     def counters(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the tensors that a stage changes and that capturing must restore."""
+        """Return the tensors that decoding changes and that capturing a function must restore."""
         return self.length, self.index
 
     def seen(self, length: int) -> int:

@@ -1,4 +1,4 @@
-"""Compare device lanes (``device_lanes.py``) with step-by-step decoding before a pair uses them.
+"""Compare decoding on the device with step-by-step decoding before a pair uses it.
 
 The check compares each model's logits with and without a static cache, then the first rounds.
 Greedy rounds must emit tokens whose logits are the target's largest, within the tolerance of the
