@@ -41,7 +41,7 @@ class SingleStep:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
     def follow_text(self, known: bool) -> None:
-        """Set which token a step appends: if ``known``, the text's next token; else the drawn one."""
+        """Set which token each step appends: the text's next if ``known``, else the drawn one."""
         self._known.fill_(known)
 
     def stage(self, seen: int) -> Stage:
