@@ -1,7 +1,8 @@
-"""Time the phases of a batch of sequences, as they occur in a batched run.
+"""Time plain steps, drafting and verification of a batch of sequences, as in a batched run.
 
 The caches hold random keys and values instead of those of a text: the time of a pass depends on how
-many rows are read, not on what is in them. As in ``step_timer.py``, the times include the draws.
+many rows are read, not on what is in them. As in ``step_timer.py``, the times include drawing the
+tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ Clock = Callable[[], float]  # returns seconds
 
 
 class BatchTimer:
-    """Times the phases of ``batch`` sequences at any context length up to ``longest``."""
+    """Times plain steps, drafting and verification of ``batch`` sequences that share model passes.
+
+    ``longest``: the greatest context length that will be timed.
+    """
 
     def __init__(
         self,
@@ -69,9 +73,10 @@ class BatchTimer:
         )
 
     def draft_phase(self, context: int, tokens: int, count: int) -> float:
-        """Return the seconds of a draft phase of all sequences.
+        """Return the seconds that the draft model needs to draft for all sequences.
 
-        Each sequence feeds ``tokens`` tokens and drafts ``count`` candidates.
+        For each sequence, it reads ``tokens`` tokens in its first step and drafts ``count``
+        candidates.
         """
         self._go_to(context)
         return self._time(

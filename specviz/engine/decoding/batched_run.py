@@ -37,7 +37,9 @@ Item = TypeVar("Item", Round, int)
 
 
 class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
-    """An iterator over tuples with one item per run; the item is None if the run has ended.
+    """An iterator that advances several runs together.
+
+    Each item is a tuple with every run's next round or token, or None if that run has ended.
 
     Args:
         seeds: One seed per run; if empty, every run uses the configuration's seed.
@@ -74,11 +76,14 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
     @abstractmethod
     def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> Run:
-        """Return a run on a pair that has step batches in place of weights."""
+        """Return a run of one prompt.
+
+        ``pair``: the pair that ``_batched`` returned, so the run shares passes with the others.
+        """
 
     @abstractmethod
     def _play(self, going: Sequence[Run]) -> Sequence[Item]:
-        """Return the next item of each of these runs."""
+        """Decode and return the next round or token of each of these runs."""
 
     def __next__(self) -> tuple[Item | None, ...]:
         going = [run for run in self.runs if not run.done]
@@ -96,9 +101,9 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
         *,
         padded: bool,
     ) -> tuple[Pair, list[StepBatch]]:
-        """Replace the pair's weights by batches; return the new pair and its batches.
+        """Return a copy of the pair whose models share passes among the prompts, and its batches.
 
-        The draft's batch, if any, comes before the target's.
+        A ``StepBatch`` replaces each model's weights. The draft's batch, if any, comes first.
         """
         capacity = max(
             room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)[0]
@@ -124,7 +129,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
 
 class BatchedSpeculation(_Lockstep[Speculation, Round]):
-    """An iterator over the rounds of several runs.
+    """An iterator over tuples with the next round of each of several speculative runs.
 
     A round's times include the work for the other runs of the batch.
     """
@@ -154,7 +159,7 @@ class BatchedSpeculation(_Lockstep[Speculation, Round]):
 
 
 class BatchedPlainRun(_Lockstep[PlainRun, int]):
-    """An iterator over the tokens of several plain runs."""
+    """An iterator over tuples with the next token of each of several plain runs."""
 
     def _check(self, pair: Pair, config: RunConfig) -> None:
         """Do nothing: a batch can run every configuration of plain decoding."""
@@ -167,10 +172,11 @@ class BatchedPlainRun(_Lockstep[PlainRun, int]):
 
 
 def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]) -> list[Any]:
-    """Run several readings with shared passes; return one result per reading.
+    """Run several generators that share model passes; return one result per generator.
 
-    A batch in ``batches`` makes a pass only if no reading waits for a pass of an earlier batch. So
-    if the draft's batch comes before the target's, one target pass serves all runs.
+    Each generator yields the passes that it needs (see ``feeds.py``). A batch in ``batches`` makes
+    a pass only if no generator waits for a pass of an earlier batch. So if the draft's batch comes
+    before the target's, one target pass serves all runs.
     """
     results: list[Any] = [None] * len(readings)
     waiting = dict[int, Feed]()

@@ -54,9 +54,10 @@ class BlockJudge:
 
 
 def joint_weights(ratios: list[float]) -> list[float]:
-    """Return the joint weights p_0 = 1, p_1, ….
+    """Return the joint weights: 1, then one for each candidate.
 
-    ``ratios``: each candidate's target probability divided by its draft probability.
+    A candidate's weight is the previous weight times its ratio, but at most 1. ``ratios``: each
+    candidate's target probability divided by its draft probability.
     """
     weights = [1.0]
     for ratio in ratios:
@@ -65,10 +66,10 @@ def joint_weights(ratios: list[float]) -> list[float]:
 
 
 def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return the residuals max(0, p_i target - draft) `[count + 1, vocabulary]`.
+    """Return the distributions `[count + 1, vocabulary]` of the extra token, not normalised.
 
-    p_i is ``weights[i]``. Row i applies if i candidates are accepted. The last row is the
-    target's distribution.
+    Row i applies if i candidates are accepted. It is max(0, p_i target - draft), where p_i is
+    ``weights[i]``; the last row is the target's distribution.
     """
     scale = torch.tensor(weights, dtype=target.dtype, device=target.device)[:, None]
     residual = scale * target
@@ -79,9 +80,10 @@ def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -
 
 
 def acceptance_coins(weights: list[float], totals: list[float]) -> list[float]:
-    """Return for each candidate the probability that its test succeeds.
+    """Return for each candidate the probability that its test in block verification succeeds.
 
-    In the module's formula, ``weights[i]`` is p_i and ``totals[i]`` is Z_i.
+    For candidate i, counted from 1, it is Z_i / (Z_i + 1 - p_i), where p_i is ``weights[i]`` and
+    Z_i is ``totals[i]``, the sum of row i of ``residuals``. For the last candidate, it is p_i.
     """
     coins: list[float] = []
     last = len(weights) - 1

@@ -1,6 +1,7 @@
 """Speculative runs with the deliberate bugs that ``record/breaks.py`` describes.
 
-A bug replaces a rule, a drafter, a source of uniforms or a step; the decoding loop is unchanged.
+A bug replaces one part of a run: the acceptance rule, the drafter, the random numbers or a model's
+step. The decoding loop is unchanged.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ _MakeStep: TypeAlias = Callable[[int], Step]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _PairOfOtherSteps(Pair):
-    """A pair whose steps come from the given factories."""
+    """A pair whose models run with the steps that the given functions make."""
 
     make_target: _MakeStep = field(repr=False)
     make_draft: _MakeStep = field(repr=False)

@@ -18,7 +18,7 @@ class PhaseClock(Protocol):
     def start(self) -> None: ...
 
     def mark(self) -> None:
-        """Mark the end of a phase at this point of the device's queue."""
+        """Mark the end of a phase, after all work that is queued on the device so far."""
         ...
 
     def seconds(self) -> list[float]:

@@ -1,14 +1,14 @@
 """One column of the step-cost table: step times of both models at one context length.
 
-A *row* alternates between draft phases of one kind and verifications of one length, and times
-both. They alternate in a run, too, so the processor caches are in the same state as in a run. Plain
+A *row* alternates between draft phases of one kind and verifications of one length, and times both.
+They alternate in a run, too, so the processor caches are in the same state as in a run. Plain
 target steps follow. The row's times are divided by the median of the plain steps just before and
-just after the row. So if the machine slows down for a second, c and v hardly change: their
-numerators and denominators grow alike. Tree rounds are timed in separate rows. ``step_timer.py``
-times single steps; ``costs.py`` fills the table.
+just after the row. So if the machine slows down for a second, the quotients hardly change: both
+times grow alike. Tree rounds are timed in separate rows. ``step_timer.py`` times single steps;
+``costs.py`` fills the table.
 
-A target with recurrent layers has to read some tokens again after a rollback (the pending tokens
-of ``recurrent_step.py``). It reads up to 8 pending tokens together with the next verification, and
+A target with recurrent layers has to read some tokens again after a rollback (the pending tokens of
+``recurrent_step.py``). It reads up to 8 pending tokens together with the next verification, and
 more than 8 in a separate pass. No timed step has pending tokens, so the rounds of such a target
 take longer than these times. The times do include the snapshots of the target's state.
 """
@@ -82,11 +82,11 @@ class TimeBudget:
 
 @dataclass(slots=True)
 class Cell:
-    """Times of one kind of step.
+    """The times of one kind of step, for example of verifying 5 tokens.
 
-    ``counted``: the times that count. For plain steps they are in seconds; for other steps they
-    are divided by the median of the plain steps around them. ``fallback``: the seconds of an
-    uncounted step, used while ``counted`` is empty.
+    ``counted``: the times from which the cost is computed. For plain steps they are in seconds; for
+    other steps they are divided by the median of the plain steps around them. ``fallback``: the
+    seconds of an earlier run of the step, used only while ``counted`` is empty.
     """
 
     counted: list[float] = field(default_factory=list)
@@ -97,7 +97,10 @@ class Cell:
         return bool(self.counted) or self.fallback is not None
 
     def seconds(self, unit: float = 1.0) -> float:
-        """Return the median time in seconds; one unit of ``counted`` is ``unit`` seconds."""
+        """Return the median of ``counted``, multiplied by ``unit``; ``fallback`` if there is none.
+
+        ``unit``: 1, or the seconds of a plain step if ``counted`` is relative to plain steps.
+        """
         if self.counted:
             return median(self.counted) * unit
         assert self.fallback is not None
@@ -144,7 +147,10 @@ class Column:
         self._tree = _Tree() if self._steps.drafts_trees else None
 
     def begin(self, order: Sequence[int]) -> None:
-        """Feed the context, then run every kind of step once, uncounted."""
+        """Feed the context, then run every kind of step once; the times serve only as fallbacks.
+
+        ``order``: the verification lengths in the order in which they are run.
+        """
         for feed in self._steps.readers:
             self._read(feed)
         self._budget.step()
@@ -160,11 +166,11 @@ class Column:
     def row(self, tokens: int, turns: int) -> None:
         """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
-        As in a run, all turns draft and verify the same numbers of tokens. An uncounted turn comes
-        first, because the processor caches still hold data of the previous row. The first plain
-        steps are uncounted, too. They bring the caches into the state that they have when the
-        target decodes alone: after about ten plain steps, the caches contain the target's weights,
-        if the weights fit.
+        As in a run, all turns draft and verify the same numbers of tokens; ``tokens`` are verified.
+        The time of an additional first turn is ignored, because the processor caches still hold
+        data of the previous row. The times of the first plain steps are ignored, too. These steps
+        bring the processor caches into the state that they have when the target decodes alone:
+        after about ten plain steps, the caches contain the target's weights, if the weights fit.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -198,7 +204,7 @@ class Column:
 
     @property
     def turn_seconds(self) -> float:
-        """The expected seconds of a turn, estimated from the uncounted steps of ``begin``."""
+        """The expected seconds of a draft phase and a verification, estimated from ``begin``."""
         phases = [each.fallback for each in self.phases if each.fallback is not None]
         checks = [each.fallback for each in self.verifications.values() if each.fallback]
         most = (1 + LATER_STEPS) * min(phases)  # as many steps as the longest phase
@@ -245,7 +251,7 @@ class Column:
 
     @property
     def draft_errors(self) -> list[float]:
-        """The relative errors of ``draft_costs``.
+        """The relative errors of ``draft_costs`` (see ``Cell.error``).
 
         A later step is not timed alone: its cost follows from the times of the longest draft phase,
         so it gets the error of that phase.
@@ -254,9 +260,9 @@ class Column:
 
     @property
     def target_errors(self) -> list[float]:
-        """The relative errors of ``target_costs``.
+        """The relative errors of ``target_costs`` (see ``Cell.error``).
 
-        The error of an interpolated cost is the larger of its two neighbours' errors.
+        The error of an interpolated cost is the larger error of its two measured neighbours.
         """
         found = {n: cell.error for n, cell in self.verifications.items() if cell.known}
         return [self.plain.error, *(_known_or_worse_error(found, n) for n in self.verifications)]
@@ -278,7 +284,10 @@ class Column:
             size *= 2 if time.perf_counter() - began < _QUICK else 1
 
     def _turn(self, kind: int, tokens: int) -> tuple[float, float]:
-        """Return the seconds of a draft phase and of a verification."""
+        """Return the seconds of a draft phase and of a verification of ``tokens`` tokens.
+
+        ``kind``: the index in ``_PHASES`` of the draft phase.
+        """
         self._budget.step()
         drafting = self._steps.draft_phase(*_PHASES[kind]) if self._steps.drafts else 0.0
         self._budget.step()
@@ -313,7 +322,10 @@ def _known_or_worse_error(known: dict[int, float], tokens: int) -> float:
 
 
 def _interpolated_cost(known: dict[int, float], tokens: int) -> float:
-    """Return the cost of verifying ``tokens`` tokens, interpolated if it was not measured."""
+    """Return the cost of verifying ``tokens`` tokens, given the measured costs in ``known``.
+
+    A cost that was not measured is interpolated linearly between its two measured neighbours.
+    """
     if tokens in known:
         return known[tokens]
     left = max(each for each in known if each < tokens)

@@ -3,11 +3,12 @@
 The time is limited; the limit is checked before every step and while contexts are fed. One context
 length is always tried. Another one is added only if all contexts can get enough samples within the
 limit. Few contexts suffice, because costs relative to a target step hardly depend on the context.
-At every context, each kind of step first runs once, uncounted. Then every verification length gets
-its first row (see ``cost_columns.py``) at all contexts, then its second, and so on. So all costs
-have about the same number of samples when time runs out. A table that was cut short records how
-many samples its least sampled cost has, and which verifications are interpolated. A context is left
-out if its plain step, a draft phase, or its shortest or longest verification was not measured.
+At every context, each kind of step first runs once; this time serves for planning and as a
+fallback. Then every verification length gets a first row of timed steps (see ``cost_columns.py``)
+at all contexts, then a second one, and so on. So all costs have about the same number of samples
+when time runs out. If it does, the table records how many samples its least sampled cost has, and
+which verifications are interpolated. A context is left out if its plain step, a draft phase, or its
+shortest or longest verification was not measured.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def _seconds(columns: Sequence[Column], kinds: int, rows: Sequence[int], *, more
 
     Args:
         kinds: The number of verification lengths, plus 1 if a tree is measured.
+        rows: For each row, how often it times a draft phase and a verification.
         more: The number of columns that will be added to ``columns``.
     """
     first, counted, seconds = columns[0], 0, 0.0
@@ -119,12 +121,18 @@ def _rows(repeats: int) -> Iterator[int]:
 
 
 def _column_steps(numbers: int, rows: Sequence[int]) -> int:
-    """Return the number of steps at one context length; progress reports need the number."""
+    """Return how many steps are run at one context length, for progress reports.
+
+    ``numbers``: the number of verification lengths. ``rows``: as in ``_seconds``.
+    """
     return 1 + numbers * _length_steps(rows)
 
 
 def _length_steps(rows: Sequence[int]) -> int:
-    """Return the number of steps, counted or not, for one verification length or for a tree."""
+    """Return how many steps are run for one verification length or for a tree.
+
+    ``rows``: as in ``_seconds``.
+    """
     return 2 + sum(2 * (turns + 1) + PLAIN_ROW + 1 for turns in rows)
 
 
@@ -168,7 +176,7 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 
 def _drift(seconds: Sequence[float]) -> float:
-    """Return how much the machine's speed changed during the measurement.
+    """Return how much the machine's speed changed, given the times of identical steps in order.
 
     The times are split into consecutive groups. The result is the largest group median divided by
     the smallest group median, minus 1.

@@ -21,7 +21,7 @@ from specviz.values import Value
 
 
 class PlayedRound(Value):
-    """The host values of a round that the device decoded.
+    """A round that the device decoded, with its values copied to the host.
 
     The round may contain tokens beyond the end of the text.
     """
@@ -35,7 +35,7 @@ class PlayedRound(Value):
 
 
 class RoundLane(Protocol):
-    """Decodes the rounds of one run.
+    """Decodes one run on the device, round by round.
 
     The device may already decode the next round while the host reads a round.
     """
@@ -56,7 +56,7 @@ class RoundLane(Protocol):
 
 
 class TargetLane(Protocol):
-    """Plain decoding by the target, with a cache."""
+    """Decodes one text with the target alone and keeps the target's cache."""
 
     prefill: float  # seconds of reading the prompt
 
@@ -104,7 +104,7 @@ class StepTimer(Protocol):
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        """One function per cache; each appends tokens to its cache.
+        """The functions that append tokens to the context, one for each cache.
 
         Call all functions with the same tokens.
         """
@@ -115,7 +115,7 @@ class StepTimer(Protocol):
     def draft_phase(self, tokens: int, count: int) -> float:
         """Return the seconds of a draft phase.
 
-        The phase feeds ``tokens`` tokens and drafts ``count`` candidates.
+        Its first step feeds ``tokens`` tokens; the phase drafts ``count`` candidates.
         """
         ...
 
@@ -127,14 +127,17 @@ class StepTimer(Protocol):
 
 
 class DeviceLanes(Protocol):
-    """Creates the lanes of a loaded pair; runs reuse the memory and graphs of earlier runs."""
+    """Creates the objects that decode a loaded pair's texts on the device or time its steps.
+
+    New runs reuse the memory and the captured graphs of earlier runs.
+    """
 
     def unsupported_reason(self, config: RunConfig) -> str:
-        """Return why lanes do not support this configuration, or an empty string if they do."""
+        """Return why the device cannot decode with this configuration; empty if it can."""
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:
-        """Return a lane that has read all prompt tokens but the last."""
+        """Return a decoder of a run's rounds that has read all prompt tokens but the last."""
         ...
 
     def target_lane(

@@ -37,7 +37,7 @@ class Drafter(Protocol):
     def wants_hidden(self) -> HiddenStates | bool:
         """The target's hidden states that ``propose`` reads.
 
-        True means ``FINAL``, and False means no hidden states.
+        True means the final states (``FINAL``); False means that it reads none.
         """
         ...
 
@@ -76,8 +76,8 @@ def proposing(
 ) -> Reading[Proposal]:
     """Draft as in ``propose``, but let the caller make the passes of a draft model.
 
-    The generator yields each pass that a draft model needs. Other drafters make their own passes,
-    so for them it yields nothing.
+    The generator yields each pass that a draft model needs, is sent the logits, and returns the
+    proposal. Other drafters make their own passes, so for them the generator yields nothing.
     """
     if type(drafter) is ModelDrafter:
         return (yield from drafter.proposing(history, count, draws))
@@ -100,7 +100,10 @@ def proposable_by(drafter: Drafter) -> frozenset[int] | None:
 
 
 def own_step_of(drafter: Drafter) -> Step | None:
-    """Return the draft model's step; None for other drafters, including early exits."""
+    """Return the draft model's step, which has its own cache; None for any other drafter.
+
+    An early exit has no step of its own, because it uses the target's cache.
+    """
     reader = _reader_of(drafter)
     return reader.own_step if isinstance(reader, ModelReader) else None
 

@@ -84,7 +84,7 @@ class Endings:
 
 
 def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[int, int]:
-    """Return the cache capacity and the length at which the text must end.
+    """Return how many tokens the cache of a run must hold, and the greatest length of its text.
 
     Raises:
         PromptError: the prompt leaves no room for a token.
@@ -98,7 +98,10 @@ def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[
 
 
 def check_room(context: int | None, length: int) -> None:
-    """Raise PromptError if a prompt of this length leaves no room for a token."""
+    """Raise PromptError if a prompt of ``length`` tokens leaves no room for another token.
+
+    ``context``: the greatest length of a text; None if there is no limit.
+    """
     if context is not None and length >= context:
         raise PromptError(
             f"The prompt has {length} tokens; the pair's context holds {context}.",

@@ -18,9 +18,9 @@ from specviz.engine.model.steps import Step
 class HeadReader:
     """Runs a head along a text, and on the trees of a ``TreeDrafter``.
 
-    The first pass of a round feeds one row for each token that the last round added to the text.
-    This number of rows is the proposal's ``catch_up``. In a chain, each later candidate takes one
-    call of ``go_on``.
+    The first pass of a round feeds one row (a hidden state and a token) for each token that the
+    last round added to the text. The number of these rows is the proposal's ``catch_up``. In a
+    chain, each later candidate takes one call of ``go_on``.
     """
 
     def __init__(self, head: Head, target: Step, capacity: int, vocabulary: int) -> None:
@@ -44,7 +44,10 @@ class HeadReader:
         return self._head.most_candidates
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """Feed the prompt's states except the last, which the first round feeds."""
+        """Feed the target's hidden states of the prompt.
+
+        The last state is left out, because the first round feeds it.
+        """
         if len(prompt_ids) > 2:
             assert self._target.hidden is not None
             self.read(prompt_ids[1:-1], self._target.hidden[:-1])

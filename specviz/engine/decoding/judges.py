@@ -1,4 +1,4 @@
-"""Select the judge for a configuration."""
+"""Select the object that accepts or rejects the candidates (the judge) for a configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from specviz.record.run_config import RunConfig
 
 
 def make_judge(config: RunConfig, sampler: Sampler, rule: Rule | None = None) -> Judge:
-    """Return the judge for the configuration; ``rule`` replaces the rule of a ``ChainJudge``."""
+    """Return the object that accepts or rejects candidates under this configuration.
+
+    ``rule``: an acceptance rule that replaces the configuration's own in a ``ChainJudge``.
+    """
     match config.rule:
         case "lossless" if rule is None and not config.is_chain:
             return TreeJudge(sampler)

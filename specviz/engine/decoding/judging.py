@@ -21,8 +21,8 @@ from specviz.values import Value
 class TargetToken(Value):
     """The token that the target sampled at a candidate's position.
 
-    ``margin``: with shared noise, the second-earliest arrival time divided by the arrival time of
-    the sampled token, which arrives first, minus 1 (see ``sampling.race``).
+    With shared noise, ``margin`` is how much later the second token of the race arrives, as a
+    fraction of the sampled token's arrival time (see ``sampling.race``).
     """
 
     token_id: int
@@ -78,7 +78,7 @@ class Judge(Protocol):
 
 
 class ChainJudge:
-    """Judges a chain up to the first rejection."""
+    """Judges the candidates of a chain one by one, up to the first rejection."""
 
     def __init__(self, rule: Rule, sampler: Sampler) -> None:
         self._rule = rule

@@ -27,7 +27,7 @@ class PromptLookupDrafter(CopyingDrafter):
         self._indexed = 0
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Do nothing: there is no cache, and later positions in the index are ignored."""
+        """Do nothing: there is no cache, and positions in the index beyond the text are ignored."""
 
     def _read(self, history: Sequence[int]) -> None:
         """Index the positions after every n-gram of the history."""

@@ -18,7 +18,7 @@ from specviz.record.trace import Round, RunConfig
 
 
 class PipelinedRun(SpeculativeRun):
-    """A run that decodes with device lanes; ``lanes`` must support its configuration."""
+    """A speculative run that decodes on the device; ``lanes`` must support its configuration."""
 
     def __init__(
         self, pair: Pair, prompt: PromptLike, config: RunConfig, lanes: DeviceLanes

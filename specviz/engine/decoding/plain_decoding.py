@@ -56,7 +56,7 @@ class PlainRun(Iterator[int]):
         return self._done or len(self._history) >= self._limit
 
     def playing(self) -> Reading[int]:
-        """Decode and return the next token; yield the target's pass for the caller to make."""
+        """Decode the next token: yield the target's pass, be sent its logits, return the token."""
         lane, length = self._lane, len(self._history)
         assert isinstance(lane, PlainLane)
         assert not self.done
@@ -79,14 +79,20 @@ def decode_plainly(pair: Pair, prompt: PromptLike, config: RunConfig) -> PlainRu
 def target_lane(
     pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
 ) -> TargetLane:
-    """Return a lane for plain decoding that has read all prompt tokens but the last."""
+    """Return a decoder for the target alone that has read all prompt tokens but the last.
+
+    It decodes on the device if the pair supports that.
+    """
     if pair.lanes is not None:
         return pair.lanes.target_lane(prompt_ids, config, capacity)
     return PlainLane(pair, prompt_ids, config, capacity)
 
 
 class PlainLane:
-    """Implements ``device_lanes.TargetLane`` with steps driven from the host."""
+    """Decodes with the target alone, driven step by step from the host.
+
+    Implements ``device_lanes.TargetLane``.
+    """
 
     def __init__(
         self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int

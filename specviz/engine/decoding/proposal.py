@@ -12,7 +12,10 @@ from specviz.engine.decoding.sampling import one_hot
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The shape of a proposal; ``parents`` is None for a chain."""
+    """How the candidates of a proposal are connected.
+
+    ``size``: the number of candidates. ``catch_up`` and ``parents``: as in ``Proposal``.
+    """
 
     size: int
     catch_up: int
@@ -40,7 +43,7 @@ class Proposal:
 
     @property
     def tree(self) -> Tree:
-        """The shape of the proposal, without its tensors."""
+        """The number of candidates and their parents, without the proposal's tensors."""
         return Tree(len(self.token_ids), self.catch_up, self.parents)
 
     @property
@@ -62,7 +65,7 @@ class Proposal:
 
 
 def certain(token_ids: Sequence[int], vocabulary: int, device: torch.device) -> Proposal:
-    """Return a chain of these tokens with one-hot distributions."""
+    """Return a proposal of these tokens as a chain, with one-hot draft distributions."""
     ids = torch.tensor(token_ids, dtype=torch.int64, device=device)
     return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 0)
 

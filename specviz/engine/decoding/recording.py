@@ -35,7 +35,7 @@ _COLUMNS_FROM = 512  # with fewer columns, sorting a whole row is as fast
 
 
 class CandidateRecord(Value):
-    """Values that the record adds to one candidate; all None if the record is off."""
+    """Statistics of both models' distributions for one candidate; all None if the record is off."""
 
     insight: Insight | None = None
     overlap: float | None = None
@@ -190,9 +190,9 @@ class Recorder:
 class _Statistics(Value):
     """Statistics of the distributions at the candidates' positions.
 
-    ``own``, ``likeliest`` and ``mean`` have the draft's rows, then the target's rows. ``top_ids``
-    and ``top_probs`` have the draft's, the target's and the residuals' rows. ``totals`` has only
-    the residuals' rows. Each group has one row per candidate.
+    Every group has one row per candidate. ``own``, ``likeliest`` and ``mean``: the draft's group,
+    then the target's. ``top_ids`` and ``top_probs``: the draft's, the target's and the residual's.
+    ``totals``: only the residual's.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
@@ -273,7 +273,10 @@ def _unpacked(
 
 
 def _overlap_and_bias(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
-    """Return overlap and bias `[2, count]` for a lossy rule; None for a lossless rule."""
+    """Return overlap and bias `[2, count]` for a lossy rule; None for a lossless rule.
+
+    The overlap is the acceptance probability under the lossless rule; the bias is ``rule.bias``.
+    """
     bias = rule.bias(draft, target)
     if bias is None:
         return None

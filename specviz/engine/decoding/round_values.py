@@ -22,9 +22,9 @@ def candidates_of(
     overruled: Mapping[int, float],
     table: TokenTable,
 ) -> tuple[Candidate, ...]:
-    """Return the round's candidates.
+    """Return the round's candidates as the trace stores them.
 
-    ``overruled``: the seed's uniforms that forks replaced, by candidate position.
+    ``overruled``: by candidate position, the uniforms of the seed that the user replaced in a fork.
     """
     draws = uniforms[verdict_slot(0) :: 2].tolist()
     outcomes = _outcomes(tree, verdicts, output)

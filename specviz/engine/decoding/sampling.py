@@ -27,17 +27,20 @@ _UNIFORM_BITS = 24  # so few that a uniform times a float32 is exact in double p
 
 
 def draft_slot(position: int) -> int:
-    """Return the slot whose uniform draws the candidate at this position of a round."""
+    """Return the index, among a round's uniforms, of the one that draws candidate ``position``."""
     return 1 + 2 * position
 
 
 def verdict_slot(position: int) -> int:
-    """Return the slot whose uniform decides on the candidate at this position of a round."""
+    """Return the index, among a round's uniforms, of the one that judges candidate ``position``."""
     return 2 + 2 * position
 
 
 class Uniforms:
-    """Draws the uniforms of a seed. All rounds reuse one generator, which saves time."""
+    """Draws the uniform random numbers of a seed, round by round.
+
+    All rounds reuse one generator, which saves time.
+    """
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Philox(key=seed)
@@ -86,13 +89,17 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """The random numbers of one round: uniforms by slot, and shared noise if the rule needs it."""
+    """The random numbers of one round.
+
+    ``uniforms`` are indexed by ``EXTRA_SLOT``, ``draft_slot`` and ``verdict_slot``. ``noise`` is
+    None unless draft and target share noise.
+    """
 
     uniforms: torch.Tensor  # [1 + 2 * num_candidates]
     noise: torch.Tensor | None = None  # [depth + 1, vocabulary]
 
     def of_candidate(self, number: int) -> torch.Tensor:
-        """Return the uniform number with which this candidate is drawn, as a tensor `[1]`."""
+        """Return the uniform that draws the candidate with index ``number``, as a tensor `[1]`."""
         slot = draft_slot(number)
         return self.uniforms[slot : slot + 1]
 
@@ -163,7 +170,10 @@ class Sampler:
     def next_token(
         self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """Return the tokens of ``choose``; at temperature 0, do not build the distributions."""
+        """Return the tokens of ``choose`` without their distributions.
+
+        At temperature 0, no distributions are built and ``uniforms`` is not called.
+        """
         return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread
@@ -212,7 +222,7 @@ class Chooser(Protocol):
 
 
 class SampledChooser:
-    """Draws each candidate with the uniform of its slot."""
+    """Draws each candidate with the round's uniform for it (see ``draft_slot``)."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -256,7 +266,10 @@ def make_chooser(config: RunConfig, sampler: Sampler) -> Chooser:
 
 
 def race(probs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Return arrival times noise / probs; the token that arrives first is a draw from ``probs``."""
+    """Return each token's arrival time, noise / probs.
+
+    The token that arrives first is a draw from ``probs``.
+    """
     return noise / probs.to(noise)
 
 

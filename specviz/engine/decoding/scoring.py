@@ -33,9 +33,9 @@ Values = list[torch.Tensor]
 def score_text(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], configs: Sequence[RunConfig]
 ) -> tuple[TextScores, ...]:
-    """Return the scores of the text after the prompt, one per configuration.
+    """Return the acceptance probabilities along the text, one result per configuration.
 
-    All scores use the first configuration's drafter: the draft model or an early exit.
+    All results use the first configuration's drafter: the draft model or an early exit.
     """
     if not text_ids:
         raise PromptError("There is no text to score.", remedy="Give a text of at least one token.")
@@ -106,7 +106,7 @@ def copied_rounds(
     ends: bool,
     drafter: str = "prompt-lookup",
 ) -> tuple[CopiedRounds, ...]:
-    """Return the rounds of a lookup drafter along the text, one result per gamma.
+    """Return the rounds that a lookup drafter would have along the text, one result per gamma.
 
     Given the text, a copied token is accepted if and only if it is the text's next token. Tokens
     are copied for the largest gamma only, since a smaller gamma copies the first of these tokens.
@@ -128,7 +128,7 @@ def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
 
 
 def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
-    """Return the rounds at one gamma.
+    """Return the rounds along the text if each has at most ``gamma`` candidates.
 
     ``matched``: for each position of the text, how many tokens the drafter would propose if gamma
     did not limit their number, and how many of them match the text.
@@ -147,7 +147,11 @@ def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bo
 def _windows(
     makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Yield for each chunk the models' logits `[rows, vocabulary]` and the next tokens `[rows]`."""
+    """Feed the tokens ``ids`` in chunks; yield the logits and the next tokens `[rows]` of each.
+
+    There are logits `[rows, vocabulary]` for each function in ``makers``, which makes a model's
+    step. The prompt, the first ``num_prompt`` tokens, has no logits except at its last token.
+    """
     text = torch.tensor(ids)
     steps = [make(len(text) + 1) for make in makers]
     first = num_prompt - 1
@@ -177,7 +181,10 @@ def _logits(step: Step, fed: torch.Tensor, device: torch.device) -> torch.Tensor
 
 
 def _draft_step(pair: Pair, config: RunConfig) -> Callable[[int], Step]:
-    """Return the step factory of the drafting model: the draft, or the target's first layers."""
+    """Return a function that makes a step of the drafting model, given the cache capacity.
+
+    The drafting model is the draft, or the target's first layers for an early exit.
+    """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.name == "early-exit":
         return lambda capacity: pair.target_step(capacity).early_exit(chosen.number)
@@ -242,7 +249,11 @@ def _odds(
 def _several_odds(
     draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Return ``_odds`` for ``count`` candidates per position, drawn with replacement."""
+    """Return the probability `[rows]` that the emitted token was an accepted candidate.
+
+    The ``count`` candidates of a position are drawn with replacement and tested in turn by the
+    lossless rule.
+    """
     p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
     rest = q  # the target's remaining mass, unnormalised
     for _ in range(count):

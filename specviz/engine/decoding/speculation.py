@@ -162,7 +162,7 @@ class Speculation(SpeculativeRun):
         raise failure or StopIteration
 
     def playing(self) -> Reading[None]:
-        """Decode the next round; yield the passes of the models for the caller to make.
+        """Decode the next round: yield each pass of a model and be sent its logits.
 
         ``next`` then returns the round, or raises the error that ended the run.
         """
@@ -331,10 +331,11 @@ def speculate(
 ) -> SpeculativeRun:
     """Return an iterator over the rounds of a speculative run.
 
-    If ``pair.lanes`` does not support the configuration, the host drives the run step by step.
+    If the pair cannot decode with this configuration on the device, the host drives the run step by
+    step.
 
     Args:
-        costs: step costs for ``draft_until=cost``.
+        costs: step costs, which ``draft_until=cost`` needs.
     """
     lanes, notices = pair.lanes, ()
     if lanes is not None:

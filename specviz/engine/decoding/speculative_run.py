@@ -1,4 +1,7 @@
-"""Base class of speculative runs: prompt, text, ending and forks. Subclasses decode the rounds."""
+"""Base class of speculative runs: prompt, text, ending, and changes made by the user (forks).
+
+Subclasses decode the rounds.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,7 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Write the forks' uniforms into ``uniforms``.
+    """Replace uniforms of a round by those that the user chose in ``forks``.
 
     Returns:
         The uniforms that were replaced, by candidate position.

@@ -36,7 +36,7 @@ def step_timer(
 
     Args:
         token_ids: the context, then the tokens that timed steps feed.
-        stepwise: as in ``costs.measure_step_costs``.
+        stepwise: if true, the host drives the steps, even if the pair can decode on the device.
     """
     if pair.lanes is not None and not stepwise and not pair.lanes.unsupported_reason(config):
         return pair.lanes.step_timer(token_ids, config, context)
@@ -44,7 +44,10 @@ def step_timer(
 
 
 class LocalStepTimer:
-    """Implements ``device_lanes.StepTimer`` with steps driven from the host."""
+    """Times the steps of both models, driven one by one from the host.
+
+    Implements ``device_lanes.StepTimer``.
+    """
 
     def __init__(
         self, pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int

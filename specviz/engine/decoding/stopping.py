@@ -92,9 +92,9 @@ class _Share:
 
 
 def _prior_share(chance: float) -> _Share:
-    """Return the prior for candidates with draft probability ``chance``.
+    """Return the counts assumed at the start for candidates with draft probability ``chance``.
 
-    Its mean is (1 + chance) / 2.
+    Their acceptance rate is (1 + chance) / 2.
     """
     return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
 
@@ -105,7 +105,7 @@ _ANY = _prior_share(0.5)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Evidence from earlier rounds.
+    """Evidence from earlier rounds about acceptance and speed.
 
     ``bins``: counts of candidates in each bin of the draft's probability; ``any``: counts of all
     candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The rate λ is
@@ -181,7 +181,10 @@ class CostStopper:
         self._places.clear()
 
     def _initial(self) -> _Known:
-        """Return the state before the first round: λ is the best rate that the prior predicts."""
+        """Return the evidence before the first round, which is only assumed.
+
+        λ is the highest expected number of tokens per target step, over all numbers of candidates.
+        """
         plain = self._costs.verify[0]
         ahead = self._ahead(0, 1.0, _ANY.mean)
         rate = max((1.0 + tokens) / (plain + cost) for tokens, cost in ((0.0, 0.0), *ahead))
@@ -222,7 +225,7 @@ def _sureness(
 
 
 def make_stopper(config: RunConfig, costs: DraftingCosts | None) -> Stopper | None:
-    """Return the stopper of a configuration; None if every round drafts γ candidates."""
+    """Return the object that ends drafting early; None if every round drafts γ candidates."""
     until = config.until
     match until.stopping.name:
         case "confidence":

@@ -7,8 +7,8 @@ Each candidate extends the match, and the extended match gives the next candidat
 The extended match contains tokens of the text, then candidates. Drafting ends when at least half of
 the match are candidates. So a match of n tokens gives at most n candidates. A text that repeats
 itself has long matches and gives as many candidates as requested. A match has at most twice as many
-tokens as a round can have candidates; this limit bounds the cost when one token repeats. The
-automaton of the given texts is built once and shared by runs.
+tokens as a round can have candidates; this limit bounds the cost when one token repeats. Matches
+are found with suffix automata; the one of the given texts is built once and shared by runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SuffixDrafter(CopyingDrafter):
         self._in_texts = [Match()]  # in the given texts: matches before the text, after each token
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Rebuild the automaton if the run returned to an earlier round.
+        """If the run returned to an earlier round, index its text again without the later tokens.
 
         This happens outside timed rounds.
         """

@@ -24,7 +24,7 @@ class TargetPassResult:
 
 
 class TargetPass:
-    """The target's step with the sampler and the judge of a run."""
+    """Runs the target on a round's candidates and decides which of them are accepted."""
 
     def __init__(self, step: Step, sampler: Sampler, judge: Judge, device: torch.device) -> None:
         self.step = step
@@ -42,8 +42,8 @@ class TargetPass:
     ) -> TargetPassResult:
         """Feed the text's last token and the candidates; return the verdicts on the candidates.
 
-        ``pending``: the text's last token. ``forced``: tokens by position; the target's
-        probability of these tokens is set to 1.
+        ``pending``: the text's last token. ``forced``: the tokens that the user set, by position;
+        their target probability becomes 1.
         """
         return read_alone(self.checking(pending, proposal, draws, forced))
 
@@ -54,7 +54,11 @@ class TargetPass:
         draws: Draws,
         forced: Mapping[int, int] | None = None,
     ) -> Reading[TargetPassResult]:
-        """Check as in ``check``, but yield the pass over a chain for the caller to make."""
+        """Do the same as ``check``, but let the caller make the pass over a chain.
+
+        The generator yields the pass, is sent its logits, and returns the result. It makes a pass
+        over a tree itself.
+        """
         logits = (yield from self._reading(pending, proposal)).to(self._device)
         probs = self._sampler.probs(logits)
         for place, token_id in (forced or {}).items():

@@ -1,10 +1,10 @@
 """Time chosen rounds of a finished run again, with speculative decoding and with the target alone.
 
-The speculative lane plays the rounds again; the seed decides them, so they are identical. The lane
-of the target alone is forced along the emitted tokens: each step draws a token and waits for it, as
-in plain decoding, but the token is discarded and the emitted one is fed. Both lanes can return to
-earlier rounds without reading the prompt again. Before each timed range of rounds, uncounted steps
-bring the lane's data back into the processor caches.
+Speculative decoding plays the rounds again; the seed decides them, so they are identical. The
+target alone is forced along the emitted tokens: each step draws a token and waits for it, as in
+plain decoding, but the token is discarded and the emitted one is fed. Both can return to earlier
+rounds without reading the prompt again. Before each timed range of rounds, steps whose time is
+ignored bring the data back into the processor caches.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _WARM_UP = 0.01  # seconds of uncounted steps or rounds before a timed range; at
 
 
 class TimedReplay:
-    """Replays ranges of rounds of a finished run.
+    """Decodes ranges of rounds of a finished run again, and times them.
 
-    ``prefill``: the target's prefill time when it decodes alone. ``costs``: the step costs
-    with which the run decided how many candidates to draft.
+    ``prefill``: the target's prefill time when it decodes alone. ``costs``: the step costs with
+    which the run decided how many candidates to draft.
     """
 
     def __init__(

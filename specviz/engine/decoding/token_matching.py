@@ -33,7 +33,7 @@ from specviz.engine.decoding.sampling import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TargetTokens:
-    """The target's tokens `[count + 1]`.
+    """The tokens `[count + 1]` that the target drew after the text and after each candidate.
 
     ``noise`` and ``margins`` are None unless draft and target share noise.
     """
@@ -47,7 +47,7 @@ class TargetSampler(Protocol):
     def sample(self, probs: torch.Tensor, draws: Draws, slots: Sequence[int]) -> _TargetTokens:
         """Return tokens sampled from the target's distributions `[count + 1, vocabulary]`.
 
-        ``slots``: the slot of each token's uniform.
+        ``slots``: for each row, the index of its uniform in ``draws.uniforms``.
         """
         ...
 
@@ -119,7 +119,7 @@ class MatchingJudge:
 
 @dataclass(slots=True)
 class _Walk:
-    """The nodes that a walk down the tree tests."""
+    """The nodes that are tested on the way from the text down the tree of candidates."""
 
     path: list[int] = field(default_factory=list[int])
     rejected: list[int] = field(default_factory=list[int])
@@ -132,7 +132,7 @@ class _Walk:
 
     @staticmethod
     def down(ids: Sequence[int], children: dict[int, list[int]], sampled: Sequence[int]) -> _Walk:
-        """Walk down the tree; return the nodes that the walk tested.
+        """Descend from the text to each accepted child; return the nodes tested on the way.
 
         ``sampled``: the target's tokens after the text and after each node.
         """
@@ -174,11 +174,12 @@ class SharedNoise:
         return _TargetTokens(first.indices[:, 0], noise, margins)
 
     def expected(self, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v).
+        """Return the probability `[count]` that draft and target draw the same token.
 
-        The term of v is the probability that both models draw v. With tokens sorted by
-        target/draft, the maximum is target_w/target_v for w after v and draft_w/draft_v for w
-        before v. So two cumulative sums give every denominator.
+        It is Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v). The term of v is the probability
+        that both models draw v. With tokens sorted by target/draft, the maximum is
+        target_w/target_v for w after v and draft_w/draft_v for w before v. So two cumulative sums
+        give every denominator.
         """
         p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
         ratio = torch.where(p > 0.0, q / p, torch.inf).where(q > 0.0, 0.0)

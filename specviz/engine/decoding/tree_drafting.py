@@ -1,10 +1,10 @@
 """Draft trees of candidates; several drafts (parallel chains) also form a tree.
 
-The draft model or the head processes a level in one step; a node attends only to the text and to
-its ancestors in the tree. Siblings are drawn in turn, without replacement: earlier siblings are
-removed from the distribution. Several drafts with ``replacement`` draw all siblings from the same
-distribution. At temperature 0 and under token matching, the siblings are the draft's likeliest
-tokens in order. The growth (``tree_growth.py``) decides how many children a node gets.
+The draft model or the head processes a level (nodes of the same depth) in one step; a node attends
+only to the text and to its ancestors in the tree. Siblings are drawn in turn, without replacement:
+earlier siblings are removed from the distribution. Several drafts with ``replacement`` draw all
+siblings from the same distribution. At temperature 0 and under token matching, the siblings are the
+draft's likeliest tokens in order. ``tree_growth.py`` decides how many children a node gets.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TreeReader(Protocol):
 
 
 class TreeDrafter:
-    """Drafts a tree, one level per step of its reader."""
+    """Drafts a tree of candidates; one step of ``reader`` processes all nodes of the same depth."""
 
     def __init__(
         self, reader: TreeReader, config: RunConfig, choose: Chooser, vocabulary: int
@@ -114,7 +114,10 @@ class TreeDrafter:
         logits: torch.Tensor,
         draws: Draws,
     ) -> range:
-        """Add the children of a level's nodes to ``tree``; return their indices."""
+        """Add children of the nodes in ``level`` to ``tree``; return the children's indices.
+
+        ``logits``: the logits after each of these nodes. ``depth``: the children's depth.
+        """
         above = [tree.scores[node] if node >= 0 else 0.0 for node in level]
         width = min(growth.width(depth), logits.shape[-1])
         scores = logits.log_softmax(-1) if width else logits
@@ -135,7 +138,7 @@ class TreeDrafter:
     def _draw(
         self, logits: torch.Tensor, counts: Sequence[int], first: int, draws: Draws
     ) -> _Children:
-        """Draw ``counts[row]`` children for each row, or fewer if no token is left.
+        """Draw ``counts[row]`` children from each row of ``logits``, or fewer if no token is left.
 
         ``first``: the index of the first child in the tree.
         """
@@ -156,7 +159,7 @@ class TreeDrafter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Children:
-    """The children of a level's nodes, ordered by node."""
+    """The children of nodes of the same depth, ordered by parent."""
 
     rows: list[int]  # for each child, the row of its parent in the level
     token_ids: torch.Tensor  # [num_children]
@@ -164,9 +167,9 @@ class _Children:
 
     @staticmethod
     def likeliest(counts: Sequence[int], ranked: torch.Tensor) -> _Children:
-        """Return the first tokens of each row of ``ranked`` `[num_nodes, width]` as children.
+        """Return the first ``counts[row]`` tokens of each row of ``ranked`` as children.
 
-        ``counts``: the number of children per row.
+        ``ranked`` `[num_nodes, width]`: each parent's next tokens, likeliest first.
         """
         rows = [row for row, count in enumerate(counts) for _ in range(count)]
         places = [place for count in counts for place in range(count)]
@@ -201,7 +204,7 @@ class _Tree:
         return range(first, len(self.parents))
 
     def newest_tokens(self, nodes: Sequence[int]) -> torch.Tensor:
-        """Return the token ids of nodes of the newest level."""
+        """Return the token ids of these nodes, which must be among those added last."""
         tokens = self._levels[-1]
         first = len(self.parents) - len(tokens)
         return tokens[[node - first for node in nodes]]

@@ -29,9 +29,10 @@ from specviz.record.shapes import Shape
 
 
 class Growth(ABC):
-    """Decides how one round's tree grows; ``scores`` are log-likelihoods of paths, by node.
+    """Decides how the tree of candidates of one round grows.
 
-    ``likeliest``: the children are the draft's likeliest tokens; otherwise they are drawn.
+    ``scores`` are, by node, the log-likelihoods of the paths from the text. ``likeliest``: whether
+    the children are the draft's likeliest tokens; otherwise they are drawn.
     """
 
     def __init__(self, *, likeliest: bool) -> None:
@@ -39,7 +40,7 @@ class Growth(ABC):
 
     @abstractmethod
     def width(self, depth: int) -> int:
-        """Return the number of columns of ``tops`` that ``children`` needs at this depth."""
+        """Return how many of each node's likeliest next tokens ``children`` needs at this depth."""
 
     @abstractmethod
     def children(self, depth: int, above: Sequence[float], tops: np.ndarray) -> list[int]:
@@ -53,7 +54,7 @@ class Growth(ABC):
         """
 
     def expanded(self, level: Sequence[int], scores: Sequence[float]) -> list[int]:
-        """Return which nodes of the newest level get children, in the order of their indices."""
+        """Return which of the newest nodes (``level``) get children, ordered by index."""
         del scores
         return list(level)
 
@@ -137,7 +138,7 @@ class SampledGrowth(_DynamicGrowth):
 
 
 def growth_of(config: RunConfig, depth: int) -> Growth:
-    """Return the growth of a tree with at most ``depth`` levels."""
+    """Return the object that decides how a tree of at most ``depth`` levels grows."""
     matches = config.rule == "match"
     likeliest = matches or config.greedy
     if config.dynamic_tree:

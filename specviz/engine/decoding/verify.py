@@ -73,11 +73,11 @@ class Lossless:
 
 @dataclass(frozen=True, slots=True)
 class OverAccept:
-    """LOSSY. Over-acceptance (Yin et al. 2024); ``source``: the recovered token's distribution.
+    """LOSSY. Accepts with probability min(1, (target + epsilon)/draft) (Yin et al. 2024).
 
-    *leftover*: max(0, target - draft), which has the least bias at every epsilon (decoding-OPT).
-    *target*: the target's distribution (decoding-UNO). *draft*: the draft's distribution, as in the
-    paper's listing.
+    ``source`` names the distribution of the recovered token. *leftover*: max(0, target - draft),
+    which has the least bias at every epsilon (decoding-OPT). *target*: the target's distribution
+    (decoding-UNO). *draft*: the draft's distribution, as in the paper's listing.
     """
 
     epsilon: float

@@ -1,4 +1,4 @@
-"""The stages of a round on the device: draft, verify, record, for one configuration.
+"""The parts of a round on the device (stages): draft, verify, record, for one configuration.
 
 A stage uses memory at fixed addresses, reads the text's length on the device and never makes the
 host wait, so a CUDA graph can capture the stage. The tape is a tensor with the uniforms of all
@@ -37,7 +37,7 @@ class PairMemory:
 
 
 class Chain:
-    """The stages of a round, for one configuration.
+    """Creates and keeps the stages of a round: draft, verify and record, for one configuration.
 
     ``forced``: whether the run is a fork, in which the user may have set a draw or a token.
     """
@@ -76,11 +76,16 @@ class Chain:
 
     @property
     def captured(self) -> int:
-        """Return the number of captured stages."""
+        """Return how many stages have been captured so far."""
         return len(self._stages)
 
     def write_tape(self, uniforms: np.ndarray, forced: Sequence[tuple[int, int, int]]) -> None:
-        """Set the uniforms `[rounds, 2 γ + 1]` and the forced (round, position, token) triples."""
+        """Set the uniforms of all rounds, and the tokens that the user set in a fork.
+
+        Args:
+            uniforms: `[rounds, 2 γ + 1]`.
+            forced: For each such token, its round, its position in the round, and its id.
+        """
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
         if self._forced is not None:
             self._forced.fill_(-1)
@@ -88,18 +93,18 @@ class Chain:
                 self._forced[index, place] = token_id
 
     def draft(self, seen: int) -> Stage:
-        """Return the stage that drafts; each pass attends to ``seen`` cache rows."""
+        """Return the captured function that drafts; each pass attends to ``seen`` cache rows."""
         return self._stage("draft", seen, lambda: self._draft(seen))
 
     def verify(self, seen: int) -> Stage:
-        """Return the stage that runs the target, verifies, and appends the emitted tokens."""
+        """Return the captured function that runs the target, verifies, and appends the tokens."""
         return self._stage("verify", seen, lambda: self._verify(seen))
 
     def record(self) -> Stage:
         return self._stage("record", 0, self._record)
 
     def propose(self, token_ids: Sequence[int]) -> None:
-        """Set these candidates, with one-hot draft distributions, instead of drafting."""
+        """Use these tokens with one-hot distributions as candidates, instead of drafting."""
         self._candidates.copy_(torch.tensor(token_ids))
         self._draft_probs.zero_().scatter_(-1, self._candidates[:, None], 1.0)
 

@@ -20,7 +20,7 @@ Mark: TypeAlias = Any  # a point in the device's queue
 
 class Playback(Protocol):
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
-        """Return a stage that runs the function.
+        """Return a captured version of the function (a stage), which the device can run again.
 
         Capturing may run the function; the ``state`` tensors are then restored.
         """
@@ -41,12 +41,12 @@ class Playback(Protocol):
         ...
 
     def wait(self) -> None:
-        """Wait until the device has run all stages."""
+        """Wait until the device has finished all queued work."""
         ...
 
 
 class OnHost:
-    """Runs stages by calling their functions."""
+    """Runs functions by calling them, without CUDA graphs."""
 
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
         del state
@@ -67,7 +67,7 @@ class OnHost:
 
 
 class OnCuda:
-    """Runs stages as CUDA graphs, and fetches values through pinned memory.
+    """Runs functions as CUDA graphs, and fetches values through pinned memory.
 
     All graphs are captured on one stream into one memory pool, so they share temporary memory. This
     is safe because the graphs run one after the other, and no graph reads temporary values of an

@@ -30,7 +30,10 @@ class _Launched:
 
 
 class GraphedRounds:
-    """Implements ``device_lanes.RoundLane`` with captured stages."""
+    """Decodes a run's rounds on the device with captured stages.
+
+    Implements ``device_lanes.RoundLane``.
+    """
 
     def __init__(
         self,
@@ -146,7 +149,7 @@ class GraphedRounds:
 
 
 def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
-    """Return the uniforms of all rounds, and the seed's uniforms that forks replaced.
+    """Return the uniforms of all rounds with the forks' values, and the values that those replaced.
 
     Returns:
         The uniforms `[rounds, 2 γ + 1]` and the replaced uniforms, by round and position.

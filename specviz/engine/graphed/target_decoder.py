@@ -41,11 +41,11 @@ class SingleStep:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
     def follow_text(self, known: bool) -> None:
-        """Set what the stage appends: if ``known``, the text's next token; else the drawn token."""
+        """Set which token each step appends: the text's next if ``known``, else the drawn one."""
         self._known.fill_(known)
 
     def stage(self, seen: int) -> Stage:
-        """Return the stage that attends to ``seen`` cache rows."""
+        """Return the stage that decodes a token and attends to ``seen`` cache rows."""
         if seen not in self._stages:
             counters = self._state.counters
             self._stages[seen] = self._playback.capture(lambda: self._step(seen), counters)
@@ -63,7 +63,10 @@ class SingleStep:
 
 
 class GraphedTarget:
-    """Implements ``device_lanes.TargetLane`` with captured steps."""
+    """Decodes with the target alone on the device, one captured step per token.
+
+    Implements ``device_lanes.TargetLane``.
+    """
 
     def __init__(
         self,

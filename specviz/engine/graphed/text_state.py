@@ -20,7 +20,7 @@ def rows_for(tokens: int) -> int:
 
 
 class TextState:
-    """A text of at most ``rows`` tokens; tokens beyond ``length`` are meaningless."""
+    """A text of at most ``rows`` tokens on the device; tokens beyond ``length`` are meaningless."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self.rows = rows
@@ -30,7 +30,7 @@ class TextState:
 
     @property
     def counters(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the tensors that a stage changes and that capturing must restore."""
+        """Return the tensors that decoding changes and that capturing a function must restore."""
         return self.length, self.index
 
     def seen(self, length: int) -> int:

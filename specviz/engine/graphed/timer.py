@@ -1,4 +1,4 @@
-"""Time the stages of rounds on the device, for the step-cost table.
+"""Time the parts of rounds (captured stages) on the device, for the step-cost table.
 
 As in a round, a timed stage is queued while the device still runs another stage. So the time
 includes no host overhead.
@@ -15,9 +15,9 @@ from specviz.engine.model.static_step import StaticStep
 
 
 class GraphedTimer:
-    """Implements ``device_lanes.StepTimer`` with captured stages.
+    """Times single captured stages of both models on the device.
 
-    The first step of a draft phase always feeds two tokens.
+    Implements ``device_lanes.StepTimer``. The first step of a draft phase always feeds two tokens.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class GraphedTimer:
         return self._second_of_two(chain.verify, tokens - 1)
 
     def _second_of_two(self, stage: Callable[[int], Stage], gamma: int) -> float:
-        """Run a stage twice from the same position; return the seconds of the second run."""
+        """Run a captured stage twice from the same position; return the second run's seconds."""
         state, length = self._memory.state, self._context + 1
         state.set_position(length, 0)
         captured = stage(state.seen(length + gamma))

@@ -1,4 +1,4 @@
-"""Compare device lanes (``device_lanes.py``) with step-by-step decoding before a pair uses them.
+"""Compare decoding on the device with step-by-step decoding before a pair uses it.
 
 The check compares each model's logits with and without a static cache, then the first rounds.
 Greedy rounds must emit tokens whose logits are the target's largest, within the tolerance of the
@@ -36,10 +36,10 @@ _HALF_OFF = 0.1  # the tolerance in half precision
 
 
 def add_lanes(pair: Pair) -> str:
-    """Add device lanes to a pair; return why that failed, or an empty string.
+    """Let a pair decode on the device if a check passes; return why not, or an empty string.
 
-    The lanes use Triton kernels if there are any and the results with them pass the check. If the
-    results do not pass, the pair gets a notice, and lanes without Triton kernels are checked.
+    Triton kernels are used if there are any and the results with them pass the check. If the
+    results do not pass, the pair gets a notice, and decoding without Triton kernels is checked.
     """
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
@@ -58,7 +58,11 @@ def add_lanes(pair: Pair) -> str:
 
 
 def _tried(pair: Pair, target: StepWeights, draft: StepWeights | None) -> str:
-    """Add lanes if they pass the check with these weights; return why not, or an empty string."""
+    """Check decoding on the device with these weights; if it passes, let the pair use it.
+
+    Returns:
+        Why the pair cannot use it, or an empty string.
+    """
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
         reason = _disagreement(pair, lanes)

@@ -2,10 +2,10 @@
 
 Each chain begins after a different token of the text.
 
-The candidates are the text's own tokens. One pass computes the rows of the text from the target's
-hidden states; all chains share these rows. Then each candidate position takes one pass, with a row
-for every chain. A row attends to the text before its chain's start and to the earlier rows of its
-own chain, as if the chain were drafted alone.
+The candidates are the text's own tokens. One pass computes the head's rows of the text, one row per
+token, from the target's hidden states; all chains share these rows. Then each candidate position
+takes one pass, with a row for every chain. A row attends to the text before its chain's start and
+to the earlier rows of its own chain, as if the chain were drafted alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.engine.heads.eagle import EagleHead, EagleRun
 
 
 class EagleChains(EagleRun):
-    """Chains of ``depth`` candidates; one chain begins after each token index in ``starts``."""
+    """Drafts many chains at once: ``depth`` candidates after each token index in ``starts``."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class EagleChains(EagleRun):
         return self._read(self._tokens(places), states, begin, self._mask(begin, end), places)
 
     def _tokens(self, places: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that the rows at these positions embed.
+        """Return the tokens whose embeddings the head reads in the rows at these positions.
 
-        The row at position t embeds token t + ``shift_ids``; position 0 always embeds token 1.
+        The row at position t reads token t + ``shift_ids``; position 0 always reads token 1.
         """
         if self._head.settings.shift_ids == 1:
             return self._text[places + 1]

@@ -80,7 +80,7 @@ class DFlashHead(Head):
         return _DFlashRun(self, capacity)
 
     def block(self, anchor: torch.Tensor) -> torch.Tensor:
-        """Return the embeddings of the block `[block_size, width]` for an anchor `[1]`."""
+        """Return the embeddings `[block_size, width]` of a block: ``anchor``, then mask tokens."""
         masks, given = self.weights.block_size - 1, self.weights.mask_embedding
         if given is not None:
             return torch.cat((self._embedded(anchor), given.expand(masks, -1)))
@@ -96,7 +96,10 @@ class DFlashHead(Head):
         return F.embedding(token_ids, self.weights.embedding)
 
     def context(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the context rows `[rows, width]` of all layers from the target's joined states."""
+        """Return the rows `[rows, width]` from which all layers compute the text's keys and values.
+
+        ``states``: the target's hidden states of several layers, joined.
+        """
         return self.norm(F.linear(states, self.weights.fusion), self.weights.context_norm)
 
     def norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -200,7 +203,7 @@ class _DFlashRun(HeadRun):
         return x.unflatten(1, (-1, self._head.weights.shape.head_width)).transpose(0, 1)
 
     def _rotation(self, first: int, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return cos and sin for the new tokens and the block, `[rows, head_width]`."""
+        """Return RoPE's cos and sin `[rows, head_width]` for the new tokens and the block."""
         shape, end = self._head.weights.shape, self._length + len(rows)
         positions = torch.arange(first, end, dtype=torch.float32, device=rows.device)
         angles = positions[:, None] * shape.inverse_frequencies

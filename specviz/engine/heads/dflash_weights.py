@@ -27,7 +27,7 @@ _STATIC_ROPE = ("linear", "llama3", "yarn")  # kinds with the same frequencies f
 
 
 class DFlashSettings(Value):
-    """Settings that the files may omit or state wrongly."""
+    """Settings of a DFlash head that its files may omit or state wrongly."""
 
     places: tuple[int, ...]  # as in ``HiddenStates``
     mask_token_id: int

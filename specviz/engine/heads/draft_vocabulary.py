@@ -25,7 +25,7 @@ _COPY_AGAIN = "Copy or download the head again."
 
 
 class DraftLogits(Value, eq=False):
-    """Computes logits from a head's states."""
+    """Computes logits, indexed by the target's token ids, from a head's states."""
 
     matrix: Callable[[torch.Tensor], torch.Tensor]  # [n, width] to [n, len(target_ids)]
     target_ids: torch.Tensor | None  # the target's id of each draft token; None if equal

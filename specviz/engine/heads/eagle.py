@@ -239,10 +239,10 @@ class EagleRun(HeadRun):
         return recycled, self._weights.logits(normed)
 
     def _shifted(self, token_ids: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-        """Return the tokens that the rows ``begin`` to ``end - 1`` embed.
+        """Return the tokens whose embeddings the head reads in the rows ``begin`` to ``end - 1``.
 
-        Row t embeds token t + ``shift_ids``, but row 0 always embeds token 1. ``token_ids``:
-        the tokens ``begin + 1`` to ``end`` of the text.
+        Row t reads token t + ``shift_ids``, but row 0 always reads token 1. ``token_ids``: the
+        tokens ``begin + 1`` to ``end`` of the text.
         """
         if self._head.settings.shift_ids == 1:
             return token_ids
@@ -321,7 +321,7 @@ def _check_settings(weights: EagleWeights, target: TargetParts, settings: EagleS
 
 
 def _empty_caches(weights: EagleWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return keys and values `[layer, 1, key_head, row, head_width]`."""
+    """Return memory for keys and values `[layer, 1, key_head, row, head_width]`."""
     shape = weights.shape
     size = (shape.layers, 1, shape.key_heads, capacity, shape.head_width)
     like = weights.like

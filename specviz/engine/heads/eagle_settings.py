@@ -153,7 +153,10 @@ def _default_places(layers: int) -> tuple[int, ...]:
 
 
 def check_places(places: tuple[int, ...], count: int, layers: int) -> None:
-    """Raise an error unless there are ``count`` places, all within ``layers`` target layers."""
+    """Raise an error unless ``places`` names ``count`` hidden states that the target has.
+
+    ``places`` are layer ids as in ``HiddenStates``; the target has ``layers`` layers.
+    """
     if len(places) != count:
         raise ModelFileError(
             f"The head states {len(places)} layers, but its weights are for {count} hidden states.",

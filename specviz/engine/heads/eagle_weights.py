@@ -22,7 +22,7 @@ _THIS_TARGET = "Use a head that was trained for this target."
 
 
 class EagleLayer(Value, eq=False):
-    """A decoder layer.
+    """The weights of one decoder layer.
 
     The first layer of EAGLE-1 has no norm before its attention. The first layer of EAGLE-3
     normalises the embedding and the state separately, and joins the results.

@@ -47,8 +47,11 @@ class ReadText:
         return logits[:, : self.probs.shape[-1]].argmax(-1)
 
     def states(self, head: Head) -> torch.Tensor:
-        """Return the states `[token, width * places]` that a head reads."""
-        width = head.target.width  # a larger simulated size (body) adds columns
+        """Return the target's hidden states that a head reads, joined per token.
+
+        The result has a row of width ``head.target.width`` times the number of these states.
+        """
+        width = head.target.width  # a simulated size adds columns
         parts = [self._states[place][:, :width] for place in head.states.places]
         return torch.cat(parts, -1)
 
@@ -158,9 +161,10 @@ def rounds_along(
 def _accepted_at_once(
     head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
 ) -> Callable[[int], int]:
-    """Return a function that returns how many candidates a round accepts.
+    """Draft after all ``starts`` at once; return a function that looks up one round's result.
 
-    The function's argument is the index of the text's newest token when the round begins.
+    The function takes the index of the text's newest token when the round begins, and returns how
+    many candidates the round accepts.
     """
     if not starts:
         return lambda _: 0
@@ -178,7 +182,7 @@ def _accepted_at_once(
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
     """Return the same function as ``_accepted_at_once``, but for any head.
 
-    The function must be called with ascending indices.
+    The function drafts when it is called. It must be called with ascending indices.
     """
     run, states, ids = head.start(len(text.ids) + gamma + 1), text.states(head), text.ids.tolist()
 

@@ -98,6 +98,8 @@ class Head(ABC):
 class HeadRun(ABC):
     """A head in one run, with its caches.
 
+    Rows that the head computes for candidates are speculative: ``begin`` and ``forget`` drop them.
+
     Logits are float32 ``[1, target.vocabulary]``, indexed by the target's token ids. They are -inf
     for tokens that the head cannot propose. The caller removes the padding columns.
     """

@@ -36,7 +36,7 @@ _BLOCKS = (
 
 
 class MedusaSettings(Value):
-    """Settings that the files do not state."""
+    """Settings of Medusa heads that their files do not state."""
 
     place: int = AFTER_NORM
     first_head: int = 0  # the head that proposes the first candidate
@@ -241,7 +241,7 @@ def _output(tensors: HeadTensors, name: str, target: TargetParts) -> torch.Tenso
 
 
 def _proposable(tensors: HeadTensors, rows: int | None, target: TargetParts) -> torch.Tensor | None:
-    """Return the target's token id of each output row.
+    """Return for each row of the heads' output matrices the target's token id.
 
     Return None if row i has id i and every token of the target has a row.
     """

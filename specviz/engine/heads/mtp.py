@@ -280,7 +280,7 @@ class _MtpRun(HeadRun):
         return self._head.target.output(outputs[-1:]).float()
 
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the tokens that rows embed.
+        """Return the tokens whose embeddings a layer reads in its new rows.
 
         These are the stored tokens ``first`` to ``last - 1``, or, if ``shift_ids`` is 0, the token
         before each of them.

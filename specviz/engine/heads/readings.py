@@ -31,7 +31,7 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 
 
 class Reading(Value, eq=False):
-    """A head, and how its settings differ from those of its files."""
+    """A variant of a head; ``changes`` are the settings that differ from those of its files."""
 
     changes: Mapping[str, Any]
     head: Head
