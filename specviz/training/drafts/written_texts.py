@@ -131,10 +131,7 @@ class _Writer:
         self._kept: _KeptParts
 
     def write_batch(self, first: int, last: int, kept: _KeptParts) -> Iterator[Text | int]:
-        """Write a batch.
-
-        Yields the number of tokens written so far in this session; at the end, yields the texts.
-        """
+        """Write a batch: yield the number of tokens so far in this session, and then the texts."""
         self._kept = kept
         growing = [_Growing(number, self._plan) for number in range(first, last)]
         if self._turns is not None:
