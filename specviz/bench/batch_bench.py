@@ -262,7 +262,7 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return the rounds before EOS or the length limit first cut a round short in any run."""
+    """Return each run's rounds before the first round that a limit cut short in any run."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]

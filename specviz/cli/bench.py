@@ -88,7 +88,7 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
 
 
 def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
-    """Compare the observed speedups with the accounted and forecast ones; with --plot, draw them.
+    """Compare observed speedups with accounted and forecast ones; with --plot, draw both.
 
     Each run is made in a process of its own.
     """
@@ -133,7 +133,7 @@ def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """Render the ratios, timed lanes, divergences, figures, notices and machine."""
+    """Render the results of the bench: ratios, lanes, divergences, notices and the machine."""
     tables = (
         _ratios(result.get("ratios") or {}, result.get("intervals") or {}),
         result.get("rows") or [],
@@ -149,7 +149,7 @@ def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
 def _ratios(
     ratios: Mapping[str, Any], intervals: Mapping[str, Sequence[float] | None]
 ) -> list[dict[str, Any]]:
-    """Return a row per ratio, with its interval."""
+    """Return a table row for each ratio, with its value and its interval."""
     rows: list[dict[str, Any]] = []
     for name, value in ratios.items():
         low, high = intervals.get(name) or (None, None)

@@ -1,4 +1,4 @@
-"""The default of --chat: use the target's chat template if there is one."""
+"""The default if neither --chat nor --no-chat is given: a chat template if the target has one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.record.pairs import PairSpec
 
 
 def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
-    """Return whether prompts go into the target's chat template.
+    """Return whether to put prompts into the target's chat template.
 
     Args:
         asked: True for --chat, False for --no-chat, None if neither is given. In the last case, the

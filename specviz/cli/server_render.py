@@ -74,7 +74,7 @@ def _pieces(entry: ServerRound) -> list[Piece]:
 
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
-    """Render an answer: its text, its metrics, and notes on what the metrics are based on."""
+    """Render an answer: its text, its metrics, and notes on how the metrics were obtained."""
     prompt = before_answer(trace.prompt, chat=trace.settings.chat)
     safe: list[Piece] = [(visible_text(prompt), "dim"), (visible_text(trace.text), "normal")]
     text = indented(painter, wrap_text(safe, painter.width - len(INDENT)))
@@ -119,7 +119,7 @@ def render_against(
 
 
 def render_rates(painter: Painter, found: Rates | None) -> str:
-    """Render the rates as one line."""
+    """Render acceptance, and drafted and accepted tokens per second, as one line."""
     if found is None:
         return painter.paint("The counters were reset: the engine restarted.", "warning")
     parts = [
