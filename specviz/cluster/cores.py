@@ -73,12 +73,12 @@ class Cores:
 
 
 def machine() -> str:
-    """Return the boot id, which all processes of a machine share, containers included."""
+    """Return the machine's boot id, which is the same in all of its processes and containers."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _lock(core: int) -> socket.socket | None:
-    """Bind a socket name that locks a core for the machine; return None if the core is locked."""
+    """Lock a core by binding a socket to a name for it; return None if it is already locked."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0specviz core {core}")
