@@ -104,7 +104,7 @@ class ClusterMaker(StoppableWork):
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """Run the parts of a study (a measurement) on several devices; yield its values in order."""
+        """Run the parts of a study (a measurement) on several devices; yield values in order."""
         if all(call.spec != spec for call in self._checks):
             self.check(spec, (), chat=False)
         first, *others = study.shares() if isinstance(study, SharedStudy) else (study,)

@@ -1,9 +1,9 @@
-"""The machines that made the runs of a comparison, and which figures may be pooled across them.
+"""The machines that made the runs of a comparison, and which values may be pooled across them.
 
 Times of different kinds of machine are never pooled. Ratios of two times in one run are pooled,
 because one machine measured both. Ratios of two lanes on the same prompt and repeat are pooled if
 one kind of machine made both runs. Distributed runs that do not time the target alone may share a
-machine, several at once, so their times are not compared.
+machine: several may run on it at once, so their times are not compared.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Return whether several runs were made at once, that is, distributed without timing."""
+    """Return whether a machine may have made several runs at once, which makes them slower."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 

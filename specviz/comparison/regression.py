@@ -1,4 +1,4 @@
-"""Check a comparison for regressions against a saved one.
+"""Check a new comparison for regressions against a saved one.
 
 Speedups over the target alone are compared, because they transfer between machines better than
 rates do; rates are compared on request. The ratio is new speedup / saved speedup. A lane fails if
@@ -49,7 +49,7 @@ _MODELS = (
 
 
 class RegressionLimit(Value):
-    """A saved comparison, and the smallest ratio (new / saved figure) that passes."""
+    """A saved comparison, and the smallest ratio (new / saved speed or speedup) that passes."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
@@ -58,7 +58,11 @@ class RegressionLimit(Value):
 
     @staticmethod
     def of(options: argparse.Namespace, plan: Plan) -> RegressionLimit | None:
-        """Return the limit, or None without --against; raises ConfigError for an unusable file."""
+        """Return the limit that the options set; None without --against.
+
+        Raises:
+            ConfigError: An option or the saved file cannot be used.
+        """
         if options.against is None:
             if options.fail_below is not None or options.against_rate:
                 raise ConfigError(
@@ -131,9 +135,9 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return the error of the ratio as a factor; None if either speedup has no interval.
+    """Return a factor for the interval of new / saved speedup: [ratio / factor, ratio · factor].
 
-    The interval of the ratio is [ratio / factor, ratio · factor].
+    Return None if either speedup has no interval.
     """
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]
@@ -142,7 +146,7 @@ def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
 
 
 def _error(lane: dict[str, Any]) -> float | None:
-    """Return the half-width of the interval of log(speedup); None without an interval."""
+    """Return the half-width of a lane's interval of log(speedup); None without an interval."""
     intervals = lane.get("intervals")
     found = intervals.get("speedup") if isinstance(intervals, dict) else None
     if not isinstance(found, dict):
@@ -240,7 +244,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the names of settings that differ. A setting missing in the file has its default."""
+    """Return the settings in which ``lane`` differs from a saved lane; defaults may be missing."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]
