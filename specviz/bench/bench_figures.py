@@ -90,7 +90,7 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Return every second story: these measure the speedup, the other stories choose γ."""
+    """Return every second story, to measure the speedup on. γ is chosen on the other stories."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 

@@ -29,7 +29,7 @@ _GAMMA = 5
 
 
 class ExpertShape(Value):
-    """The dimensions of the model: its experts must be too large for the processor's caches."""
+    """The size of the model. The experts must not fit into the processor's caches."""
 
     width: int = 512
     feed_forward: int = 1024
@@ -44,7 +44,7 @@ def measure_expert_reads(
     rows: Sequence[int] = ROWS,
     repeats: int = _REPEATS,
 ) -> ExpertReads:
-    """Return experts read and time of passes over different numbers of rows (tokens)."""
+    """Return how many experts passes over several rows (tokens) read, and their times."""
     import torch
 
     say("a small mixture of experts")
@@ -109,7 +109,7 @@ def _run(target: Any, shape: ExpertShape, prompt: Sequence[int]) -> ExpertRun:
 
 @contextmanager
 def _distinct_experts(model: Any) -> Iterator[list[int]]:
-    """Yield a list; append to it the number of distinct experts of each layer in each pass."""
+    """Yield a list that collects the number of distinct experts per layer and pass."""
     found = list[int]()
 
     def count(_module: Any, _given: Any, routed: Any) -> None:

@@ -118,7 +118,7 @@ def _answer_all(
 def _blocks(options: argparse.Namespace, info: ServerInfo, items: Sequence[SuiteItem]) -> int:
     """Return how many blocks to time per prompt; 0 if the target alone cannot be timed.
 
-    A block is four answers in A B B A order: with and without speculation, and in reverse.
+    A block is four answers, A B B A: the target alone (A) before and after speculation (B).
     """
     if options.baseline is None and not info.capabilities.can_switch_off:
         return 0

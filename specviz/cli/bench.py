@@ -88,7 +88,7 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
 
 
 def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
-    """Compare observed speedups with accounted and forecast ones; with --plot, draw both.
+    """Compare the observed speedups with the accounted and forecast ones; with --plot, draw them.
 
     Each run is made in a process of its own.
     """
@@ -149,7 +149,7 @@ def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
 def _ratios(
     ratios: Mapping[str, Any], intervals: Mapping[str, Sequence[float] | None]
 ) -> list[dict[str, Any]]:
-    """Return a table row for each ratio, with its value and its interval."""
+    """Return a row per ratio, with its interval."""
     rows: list[dict[str, Any]] = []
     for name, value in ratios.items():
         low, high = intervals.get(name) or (None, None)

@@ -10,7 +10,7 @@ from specviz.record.pairs import PairSpec
 
 
 def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
-    """Return whether to put prompts into the target's chat template.
+    """Return whether prompts go into the target's chat template.
 
     Args:
         asked: True for --chat, False for --no-chat, None if neither is given. In the last case, the

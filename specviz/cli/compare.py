@@ -177,7 +177,7 @@ def _run_comparison(
 
 
 def _comparison_job(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonJob:
-    """Return the job; with --against, it measures the runs of a finished comparison again."""
+    """Return the job. With --against, the runs of a finished comparison are measured again."""
     from specviz.comparison.comparison_job import ComparisonJob
     from specviz.comparison.kept_runs import Reuse
     from specviz.store import Library

@@ -129,7 +129,7 @@ def _goal_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_gamma(figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a table row per name of a value, with a column per γ or "any γ"."""
+    """Return table rows: one per measured value, with a column per γ and for "any γ"."""
     rows: dict[str, dict[str, Any]] = {}
     for each in figures:
         row = rows.setdefault(each["name"], {"figure": each["name"]})

@@ -1,6 +1,6 @@
 """``doctor --against``: compare the acceptance of running engines with that of specviz.
 
-The exit code is 1 if an engine accepts less than specviz, by more than the interval.
+The exit code is 1 if an engine measurably accepts less than specviz, the reference.
 """
 
 from __future__ import annotations

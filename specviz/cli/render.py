@@ -96,7 +96,7 @@ def render_round(painter: Painter, entry: Round) -> str:
 def round_row(
     painter: Painter, index: int, pieces: Sequence[Piece], num_emitted: int, times: str
 ) -> str:
-    """Render the row of a round from its number, tokens, token count and ``times`` column."""
+    """Render the row of a round; ``times`` is the last column, padded to its width."""
     body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - len(times)
     lines = wrap_pieces(pieces, body)
     first = (

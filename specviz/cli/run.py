@@ -81,7 +81,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _clean_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
-    """Return a context manager; with ``json``, anything printed in it goes to standard error."""
+    """Return a context manager; with ``json``, it redirects standard output to standard error."""
     return contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
 
 

@@ -74,7 +74,7 @@ def _pieces(entry: ServerRound) -> list[Piece]:
 
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
-    """Render an answer: its text, its metrics, and notes on how the metrics were obtained."""
+    """Render an answer: its text, its metrics, and notes on what the metrics are based on."""
     prompt = before_answer(trace.prompt, chat=trace.settings.chat)
     safe: list[Piece] = [(visible_text(prompt), "dim"), (visible_text(trace.text), "normal")]
     text = indented(painter, wrap_text(safe, painter.width - len(INDENT)))

@@ -92,7 +92,7 @@ def read_input() -> bytes:
 
 
 def _fill_gaps() -> None:
-    """Open the null device as descriptors 0 to 2 if closed, so no other file gets these numbers."""
+    """Open the null device for closed streams, so that no other file gets their descriptors."""
     for descriptor in (_INPUT, _OUTPUT, _ERRORS):
         try:
             os.fstat(descriptor)

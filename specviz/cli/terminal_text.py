@@ -159,7 +159,7 @@ def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """Split a line of characters at its last space or, without one, before its last character."""
+    """Split a long line at its last space or, if it has none, before its last character."""
     spaces = [index for index, (char, _) in enumerate(line) if char == " "]
     if not spaces or not any(char != " " for char, _ in line[: spaces[-1]]):
         return line[:-1], line[-1:]

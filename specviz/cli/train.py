@@ -159,7 +159,7 @@ def _train(work: DraftWork) -> TrainingJob:
 
 
 def _reporter(job: TrainingJob) -> Callable[[object], None]:
-    """Return a function that prints the job's results at once, and its progress now and then."""
+    """Return a function that prints results at once, and progress at most every few seconds."""
     sometimes, stage = at_intervals(say), ""
 
     def report(value: object) -> None:

@@ -121,7 +121,7 @@ def _question(options: argparse.Namespace) -> Question:
 
 
 def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
-    """Return what to compare: the named pair, its target with each further draft, --candidate."""
+    """Return the named pair, then its target with each further draft, then each --candidate."""
     check_names(options)
     drafts: list[str] = options.draft
     one = argparse.Namespace(**{**vars(options), "draft": None})

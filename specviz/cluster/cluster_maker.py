@@ -29,7 +29,7 @@ _CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
 
 
 class ClusterMaker(StoppableWork):
-    """A run maker that uses the devices of a cluster; the end of its ``with`` block ends them.
+    """A run maker that uses the devices of a cluster. Leaving its ``with`` block ends the devices.
 
     Args:
         address: As returned by ``cluster_address``.
@@ -159,7 +159,7 @@ class ClusterMaker(StoppableWork):
 
 
 def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield the values of (index, value) pairs by index; values that arrive early wait."""
+    """Yield the values in the order of their indices, even if they arrive in another order."""
     arrived, due = dict[int, Any](), 0
     for place, value in found:
         arrived[place] = value

@@ -73,7 +73,7 @@ class Cores:
 
 
 def machine() -> str:
-    """Return the machine's boot id, which is the same in all of its processes and containers."""
+    """Return the boot id, which all processes of a machine share, containers included."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 

@@ -55,7 +55,7 @@ class DeviceInfo(Value):
 
 
 class Admitted(Value):
-    """A device that is ready for calls, with its results of the checks that it had to make."""
+    """A device that is ready for calls, with its results of all checks of pairs made so far."""
 
     info: DeviceInfo
     checks: tuple[PairCheck, ...]

@@ -20,7 +20,7 @@ _DEFAULTS = ("no tree", "one draft", "drafts may repeat", "until count")  # left
 def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
     """Return a unique label for each lane.
 
-    The label is the lane's name or, without a name, the settings that set it apart from others.
+    The label is the lane's name or, without a name, the settings in which the lane differs.
     """
     titles = {lane.spec.label: lane.spec.title for lane in lanes}
     shared = {each for each in titles.values() if list(titles.values()).count(each) > 1}

@@ -146,7 +146,7 @@ def values(
     figure: Callable[[Metrics], float | None],
     kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """Return ``figure`` of each run, by prompt, repeat and, with ``kind``, kind of machine."""
+    """Return ``figure`` of each run, keyed by prompt, repeat and, with ``kind``, machine kind."""
     found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 

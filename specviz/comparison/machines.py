@@ -70,7 +70,7 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Return whether a machine may have made several runs at once, which makes them slower."""
+    """Return whether several runs were made at once, that is, distributed without timing."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 

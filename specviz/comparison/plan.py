@@ -349,7 +349,7 @@ def _plan_values(plan: Plan) -> dict[str, Any]:
 
 
 def _changed(value: PairSpec | RunConfig | SuiteItem) -> dict[str, Any]:
-    """Return the fields whose values are not the default, as JSON values."""
+    """Return the fields that are not at their default."""
     plain = dataclasses.asdict(value)
     return {
         field.name: plain[field.name]

@@ -1,4 +1,4 @@
-"""Make the runs of a plan in this process, in the dashboard's worker or on a cluster.
+"""Run a plan in this process, in the dashboard's worker or on a cluster.
 
 Each machine makes one run at a time. A short, discarded run on the same prompt warms up before each
 lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
@@ -22,7 +22,7 @@ WARM_UP_TOKENS = 24
 
 
 def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """Return the plan; if its pairs do not fit into memory together, with the order "blocks"."""
+    """Return the plan, with order "blocks" if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan

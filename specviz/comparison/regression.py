@@ -1,4 +1,4 @@
-"""Check a new comparison for regressions against a saved one.
+"""Check a comparison for regressions against a saved one.
 
 Speedups over the target alone are compared, because they transfer between machines better than
 rates do; rates are compared on request. The ratio is new speedup / saved speedup. A lane fails if
@@ -146,7 +146,7 @@ def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
 
 
 def _error(lane: dict[str, Any]) -> float | None:
-    """Return the half-width of a lane's interval of log(speedup); None without an interval."""
+    """Return the half-width of the interval of log(speedup); None without an interval."""
     intervals = lane.get("intervals")
     found = intervals.get("speedup") if isinstance(intervals, dict) else None
     if not isinstance(found, dict):
@@ -244,7 +244,10 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the settings in which ``lane`` differs from a saved lane; defaults may be missing."""
+    """Return the names of settings in which the lanes differ.
+
+    A setting that is missing in the saved lane counts as its default.
+    """
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

@@ -46,7 +46,7 @@ def has_one_target(comparison: Comparison) -> bool:
 
 
 def as_texts(comparison: Comparison) -> list[list[str]]:
-    """Return the table as rows of cells: the header, then the rows with marked best values."""
+    """Return the header, then the rows with the best values marked."""
     head = ["", *(lane.label for lane in comparison.lanes), "target alone"]
     rows = [[row.name, *marked(row), row.target] for row in rows_of(comparison)]
     width = len(head) if has_one_target(comparison) else len(head) - 1
@@ -132,7 +132,7 @@ def _fastest(comparison: Comparison) -> tuple[int, ...]:
 
 
 def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, ...]:
-    """Return the indices of lanes whose values are best; empty if another range overlaps."""
+    """Return the indices of the best lanes; empty if another lane's range overlaps theirs."""
     known = {i: value for i, value in enumerate(values) if value is not None}
     better = shown.figure.better if shown.compared else None
     if better is None or len(known) < 2:

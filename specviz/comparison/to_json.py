@@ -20,7 +20,7 @@ _MEDIANS = (
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as JSON values, in which the verdict names lanes by their labels."""
+    """Return the comparison as JSON values; the verdict refers to lanes by label."""
     labels = [lane.label for lane in comparison.lanes]
     return {
         "kind": KIND,

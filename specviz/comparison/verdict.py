@@ -166,7 +166,7 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """Return by how much a lane is faster, in words; of a wide interval, only the ends."""
+    """Return the difference as a percentage or factor, or only the ends of a wide interval."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):

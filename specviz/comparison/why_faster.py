@@ -19,7 +19,7 @@ _SMALL = 0.02  # smaller parts of the log-ratio are not mentioned
 
 
 class _Medians(Value):
-    """Medians over a lane's runs. ``step``: seconds per target step, or 1 with a shared target."""
+    """A lane's medians. ``step``: seconds per target step, or 1 if the lanes share a target."""
 
     gamma: int
     alpha: float

@@ -70,7 +70,7 @@ def settings_of(plan: Plan) -> str:
 
 
 def interval_words(ratios: Iterable[Ratio | None]) -> str:
-    """Return what the intervals of means cover, as words that follow "mean"."""
+    """Return what a mean's interval covers, as words to put after "mean"."""
     match interval_units(ratios):
         case ["prompts"]:
             return "with its 95 % interval over prompts"

@@ -186,7 +186,7 @@ class OutlookMade(RunEvent):
 
 
 class StudyFound(Value):
-    """One of the values that a study yields."""
+    """One value of a study."""
 
     request_id: str
     value: object

@@ -32,7 +32,7 @@ Send = Callable[[Event], None]
 
 
 class CostsTask(Value):
-    """A task that measures missing and imprecise step costs of a pair; if ``fresh``, all."""
+    """A task that measures missing or imprecise step costs or, if ``fresh``, all step costs."""
 
     spec: PairSpec
     config: RunConfig
@@ -50,7 +50,7 @@ class CostsTask(Value):
 
 
 class ProfileTask(Value):
-    """A task that measures acceptance on prompts of ``kind``, then predicts speedups of a run."""
+    """A task that measures acceptance on one kind of prompt, and then predicts a run's speedups."""
 
     spec: PairSpec
     config: RunConfig
@@ -72,7 +72,7 @@ Task = CostsTask | ProfileTask
 
 
 class IdleTasks:
-    """The tasks for loaded pairs, most urgent first, to do while no request waits."""
+    """A list of tasks for loaded pairs, the most urgent task first."""
 
     def __init__(
         self, send: Send, inbox: Inbox, interrupts: TaskInterrupts, pairs: WorkerPairs

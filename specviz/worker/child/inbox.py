@@ -61,7 +61,7 @@ class Inbox:
 
 
 class Outbox:
-    """Sends events to the dashboard; any thread may call ``send``, such as a download's."""
+    """A sender of events; any thread may call ``send``, such as the thread of a download."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -34,7 +34,7 @@ class TaskInterrupts:
         signal.signal(signal.SIGINT, self._on_signal)
 
     def until(self, reason: Callable[[], bool]) -> _Until:
-        """Return a context manager in which ``poke`` raises ``Interrupted`` if ``reason()``."""
+        """Return a context in which ``poke`` raises ``Interrupted`` if ``reason()`` is true."""
         return _Until(self, reason)
 
     def poke(self) -> None:

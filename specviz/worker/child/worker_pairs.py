@@ -1,4 +1,4 @@
-"""The loaded pairs of the worker; the dashboard is sent only the pair requested last."""
+"""The loaded pairs. The dashboard knows only the pair that was requested last."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Worker:
     def check(
         self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
     ) -> Check:
-        """Queue a check of a pair, by its small files, and of the prompts' lengths."""
+        """Queue a check of a pair's small files and of the prompts' lengths."""
         check, prompts = Check(), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
@@ -216,7 +216,7 @@ class Worker:
             timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
-        """Stop the runs of a closed browser tab in ``grace`` seconds, unless ``cancel_release``."""
+        """Stop a closed browser tab's runs after ``grace`` seconds, unless this is cancelled."""
         self.cancel_release(session)
         timer = Timer(grace, self._end_session, [session])
         timer.daemon = True
@@ -274,7 +274,7 @@ class Worker:
                 studying.end(None, None)
 
     def _stop_all(self, session: str, forked: Collection[str | None] = ()) -> None:
-        """Stop a session's runs; mark those as superseded whose id is not in ``forked``."""
+        """Stop a session's runs; mark a run as superseded unless ``forked`` has its id."""
         for run in self._queue.unfinished_runs:
             if run.session == session:
                 self._stop(run, superseded=run.id not in forked)

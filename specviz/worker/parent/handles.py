@@ -35,7 +35,7 @@ FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
 
 
 class Run:
-    """One run as the dashboard sees it; ``rounds`` grows while the run is in progress."""
+    """One run as the dashboard sees it. ``rounds`` is a live list that only grows."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def decoded(self) -> bool:
-        """Return whether the text is complete, although the target alone may not be timed yet."""
+        """Return whether the last round has arrived; the target alone may not be timed yet."""
         return self.finished or (bool(self._rounds) and bool(self.detail))
 
     @property
@@ -242,7 +242,7 @@ class StudyHandle(PendingResult[bool]):
 
 
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
-    """Return the text of the rounds' tokens, for a process that died before it sent the text."""
+    """Return the text of the emitted tokens, in case the process died before it sent the text."""
     tokens = [token for _, token in emitted_tokens(rounds)]
     ids = [each.token_id for each in tokens]
     return "".join(added_texts(ids, [each.text for each in tokens], pieces))

@@ -25,7 +25,7 @@ class JobQueue:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Return the jobs in the order they were queued; of the finished ones, the last few."""
+        """Return the jobs in order of start; of the finished jobs, only the last few."""
         with self._lock:
             return tuple(self._jobs)
 
