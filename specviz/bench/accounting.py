@@ -1,8 +1,10 @@
 """Compare observed with accounted and forecast speedups; every run has its own process.
 
-Every run is a ``run`` command on a preset prompt. Times vary more between processes than within
-one, so runs of a single process would make the step costs look more accurate than they are. The
-first run of every setting is not counted: it supplies the step costs for the later runs.
+The accounted speedup follows from a run's tokens per round and earlier step costs; the forecast is
+made before the run, from acceptance on other texts. Every run is a ``run`` command on a preset
+prompt. Times vary more between processes than within one, so runs of a single process would make
+the step costs look more accurate than they are. The first run of every setting only supplies step
+costs for the later runs; it is not part of the results.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Say = Callable[[str], None]
 
 
 class AccountedRun(Value):
-    """The speedups of a run; a value is None if unknown."""
+    """The observed, accounted and forecast speedups of a run; a value is None if unknown."""
 
     body: str
     step: str
@@ -58,14 +60,14 @@ class AccountedRun(Value):
 
     @property
     def covered(self) -> bool | None:
-        """Whether the forecast's interval contains the observed speedup."""
+        """Whether the forecast's interval contains the observed speedup; None if unknown."""
         if self.observed is None or self.forecast_low is None or self.forecast_high is None:
             return None
         return self.forecast_low <= self.observed <= self.forecast_high
 
     @property
     def agrees(self) -> bool | None:
-        """Whether observed and accounted speedup differ by no more than their errors explain."""
+        """Whether observed and accounted speedup agree within their errors; None if unknown."""
         if not (self.ratio and self.observed and self.observed_low and self.round_cost_error):
             return None
         own = math.log(self.observed / self.observed_low)
@@ -75,10 +77,11 @@ class AccountedRun(Value):
 def measure_accounting(
     options: Sequence[str], body: str, seeds: int, say: Say
 ) -> tuple[dict[str, Any], list[AccountedRun]]:
-    """Make all runs; return the JSON values of the bench, and the runs.
+    """Run every setting with every seed; return the results as JSON values, and the runs.
 
     Args:
-        options: Options of ``run`` for the pair, except its body and step.
+        options: Options of ``run`` that name the pair, without --target-body and --step.
+        body: A simulated size of the target, measured in addition to its real size.
     """
     runs = list(_make_all(options, body, seeds, say))
     result = {
@@ -168,7 +171,7 @@ def _described(run: AccountedRun) -> str:
 
 
 def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
-    """Return the ratio of observed to accounted speedup for each body and step."""
+    """Return median and range of observed / accounted speedup, by simulated size and --step."""
     groups: dict[tuple[str, str], list[AccountedRun]] = defaultdict(list)
     for run in runs:
         groups[run.step, run.body].append(run)

@@ -1,4 +1,4 @@
-"""Draw the ratio of observed to accounted speedups, and the coverage of forecasts, as an SVG."""
+"""Draw observed / accounted speedups and, in a second panel, the forecast intervals as an SVG."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ text { font: 13px system-ui, sans-serif; fill: #4b5563 }
 
 
 def accounting_svg(runs: Sequence[AccountedRun]) -> str:
-    """Return the picture.
+    """Return the drawing as SVG text.
 
     The left panel omits runs without an accounted speedup; the right one, runs without a forecast.
     """
@@ -40,7 +40,7 @@ def accounting_svg(runs: Sequence[AccountedRun]) -> str:
 
 
 class _Scale:
-    """A logarithmic vertical axis around 1."""
+    """A logarithmic vertical axis with 1 in the middle, long enough for all ``values``."""
 
     def __init__(self, values: Iterable[float]) -> None:
         self.most = max(0.12, *(abs(math.log(each)) for each in values))
@@ -66,7 +66,7 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "
 
 
 def _ratios(runs: Sequence[AccountedRun]) -> Iterator[str]:
-    """Yield the left panel: a column of dots for each body, step and γ."""
+    """Yield the left panel as SVG: a column of dots for each simulated size, --step and γ."""
     groups: dict[tuple[str, str], dict[int, list[float]]] = {}
     for run in runs:
         if run.ratio is not None:
@@ -99,7 +99,7 @@ def _ratios(runs: Sequence[AccountedRun]) -> Iterator[str]:
 
 
 def _forecasts(runs: Sequence[AccountedRun]) -> Iterator[str]:
-    """Yield the right panel: forecast intervals, each divided by its run's speedup, sorted."""
+    """Yield the right panel as SVG: forecast intervals / their observed speedup, sorted."""
     known = [
         (run.forecast_low / run.observed, run.forecast_high / run.observed)
         for run in runs

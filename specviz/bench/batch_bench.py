@@ -1,12 +1,12 @@
-"""The bench of batches: decode sequences together; compare their speedup with its forecast.
+"""Benchmark of batches: decode sequences together, and compare the speedup with a forecast.
 
 Every repeat measures all batches in turn. For each batch, it first times the single phases of a
 round. Then it decodes the prompts in three ways: plainly; speculatively, dropping the rows of ended
 texts (compact); and speculatively, keeping these rows (padded). The forecast uses the phase times
 of the same repeat, so a slower machine slows forecast and measurement alike. The forecast takes
-its acceptance from single runs of the batch's prompts, and the batch must write the same texts as
-these single runs. Forecast and measurement both count only the rounds in which all sequences are
-running.
+its acceptance from single runs of the batch's prompts; the results say whether the batch wrote the
+same texts as these single runs. Forecast and measurement both count only the rounds in which all
+sequences are running.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NUM_TOKENS = 48
 
 
 class _Single(Value, eq=False):
-    """A single run: its text and its rounds."""
+    """The text and the rounds of a prompt that was decoded alone."""
 
     token_ids: tuple[int, ...]
     rounds: tuple[Round, ...]
@@ -79,7 +79,7 @@ def run_batch_bench(
     with_experts: bool,
     say: Say,
 ) -> dict[str, Any]:
-    """Measure batches, store the forecast, and return JSON values."""
+    """Measure batches of several sizes, store the forecast, and return the results as JSON."""
     from specviz.engine.model.step_batch import require_lean
 
     require_lean(pair.target_weights)
@@ -239,7 +239,7 @@ def _time_batch(
     *,
     padded: bool = False,
 ) -> tuple[float, float, int, list[tuple[int, ...]]]:
-    """Return total seconds, the seconds and tokens before any text ended, and all texts."""
+    """Return the total seconds, the seconds and tokens until a sequence ended, and the texts."""
     from specviz.engine.decoding.batched_run import BatchedSpeculation
 
     batch = BatchedSpeculation(pair, prompts, config, seeds=seeds, padded=padded)
@@ -262,7 +262,7 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return the rounds of all runs before the first round that is cut in any run."""
+    """Return each run's rounds before the first round that a limit cut short in any run."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]
@@ -271,8 +271,9 @@ def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
 def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptance:
     """Return the acceptance over all runs.
 
-    ``alpha`` is pooled over all candidates. ``reached`` is the mean of the runs' own values, so a
-    run with many rounds does not count more.
+    ``alpha`` is accepted / tested candidates of all runs. ``reached[i]`` is the share of rounds
+    with more than i accepted candidates, first of each run and then averaged over runs, so a run
+    with many rounds does not count more.
     """
     whole = [[each for each in rounds if each.cut is None] for rounds in runs]
     whole = [rounds for rounds in whole if rounds]

@@ -1,9 +1,9 @@
 """The bench: specviz's engine against transformers and llama.cpp, with the same pair and threads.
 
-All lanes decode greedily, and prefill is not timed. Every repeat runs all lanes in turn on the same
-prompts; a ratio is the median over repeats. A ratio above 1 means that specviz's engine is faster.
-The bench measures the pair at its own size and with a body, which enlarges the target to a
-simulated size without changing its output.
+A lane is an engine with a method, such as plain decoding. All lanes decode greedily, and prefill is
+not timed. Every repeat runs all lanes in turn on the same prompts; a ratio is the median over
+repeats. A ratio above 1 means that specviz's engine is faster. The bench measures the pair at its
+real size and with an enlarged target, which is slower but has the same output (a simulated size).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each 
 
 
 class _Amount(Value):
-    """How much to measure. With a body, the target is slow, so texts are shorter."""
+    """How much to measure; ``body_…`` applies to the enlarged target, which is slower."""
 
     repeats: int
     num_tokens: int
@@ -72,7 +72,7 @@ class _Amount(Value):
 
 
 class _Part(Value):
-    """The results of the pair, measured either without a body or with a body."""
+    """The results of the pair at one size: the real or a simulated one."""
 
     pair: dict[str, Any]
     environment: dict[str, Any]
@@ -154,9 +154,10 @@ def _without_body(load: Load, amount: _Amount, say: Say) -> tuple[_Part, BenchFi
 def _with_body(
     load: Load, body: str, amount: _Amount, say: Say
 ) -> tuple[_Part | None, tuple[str, ...]]:
-    """Return the results with a body, and notices.
+    """Return the results at the simulated size ``body``, and notices.
 
-    The results are None for ``NO_BODY`` and, with a notice, if loading fails.
+    The results are None if ``body`` is ``NO_BODY``, or if loading fails. A notice reports the
+    failure.
     """
     if body == NO_BODY:
         return None, ()
@@ -211,7 +212,7 @@ def _texts(pair: Pair, prompts: Sequence[Preset], num_tokens: int) -> tuple[Text
 
 
 def _large_vocabulary_record_cost(repeats: int, say: Say) -> PairedRatio:
-    """Measure what recording a run costs, on a random pair with a vocabulary of 128,000 tokens."""
+    """Return the time without / with recording, on a random pair with a vocabulary of 128,000."""
     from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")

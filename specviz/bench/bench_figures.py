@@ -1,4 +1,4 @@
-"""Compare observed speedups with accounted and forecast ones; measure the speedup on stories."""
+"""Measure how well step costs and forecasts predict speedups, and the speedup on stories."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BenchFigures(Value):
 def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
 ) -> BenchFigures:
-    """Measure step costs and acceptance, then runs; return how well they predict the runs."""
+    """Return how well measured step costs and acceptance predict the speedups of runs."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")
@@ -97,7 +97,7 @@ def _held_back() -> list[Preset]:
 def _best_gamma(
     profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
 ) -> int:
-    """Return the γ with the highest forecast speedup on the stories other than ``measured``."""
+    """Return the γ with the highest forecast speedup on the profile's texts except ``measured``."""
     held_back = {preset.text for preset in measured}
     others = tuple(text for text in profile.texts if text.prompt not in held_back)
     known = replace(profile, texts=others)

@@ -1,8 +1,9 @@
-"""Find where a bench lane diverges from plain decoding, and whether that was a near tie.
+"""Find where a benchmarked engine diverges from plain decoding, and whether it was a near tie.
 
-In float32, the lanes of specviz and of transformers must write identical text, or the bench fails.
-In half precision, lanes that batch tokens differently round differently. If two tokens are almost
-equally likely, two lanes may then choose different ones, so the bench only reports the divergence.
+A lane is an engine with a method. In float32, the lanes of specviz and of transformers must write
+identical text, or the bench fails. In half precision, lanes that batch tokens differently round
+differently. If two tokens are almost equally likely, two lanes may then choose different ones, so
+the bench only reports the divergence.
 llama.cpp rounds differently from specviz in every dtype, so its divergences are only reported.
 """
 
@@ -36,8 +37,12 @@ def divergences(
 ) -> list[Divergence]:
     """Return the first difference of every lane whose text differs from ``reference``.
 
+    Args:
+        texts: The token ids that each lane wrote, by lane name.
+        strict: The names of the lanes that must not differ.
+
     Raises:
-        PairError: A ``strict`` lane differs.
+        PairError: A lane in ``strict`` differs.
     """
     found = [
         _divergence(pair, lane, kind, prompt_ids, common_prefix(own, reference), reference)

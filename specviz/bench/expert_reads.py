@@ -1,9 +1,9 @@
 """Count the experts that each pass of a small Mixtral-shaped pair reads, and time the passes.
 
-The target has random weights and writes the text itself. A pass over several rows reads every
-expert that at least one row chose. The rows of a verification are neighbours in a text, so their
-choices may be more alike than independent choices. The draft is the target with one expert per
-token.
+The target has random weights and writes the text itself. A pass over several rows (tokens) reads
+every expert that at least one row chose. The rows of a verification are neighbours in a text, so
+their choices may be more alike than independent choices. The draft is the target with one expert
+per token.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def measure_expert_reads(
     rows: Sequence[int] = ROWS,
     repeats: int = _REPEATS,
 ) -> ExpertReads:
-    """Measure passes with different numbers of rows, along a text that the model wrote."""
+    """Return how many experts passes over several rows (tokens) read, and their times."""
     import torch
 
     say("a small mixture of experts")
@@ -76,7 +76,7 @@ def measure_expert_reads(
 
 
 def _run(target: Any, shape: ExpertShape, prompt: Sequence[int]) -> ExpertRun:
-    """Decode with this engine, plainly and speculatively, and count the target's experts."""
+    """Return the speedup of speculation, and the experts that the target reads per pass."""
     from specviz.engine import decode_plainly, speculate
 
     draft = _model(shape, 1)
@@ -109,7 +109,7 @@ def _run(target: Any, shape: ExpertShape, prompt: Sequence[int]) -> ExpertRun:
 
 @contextmanager
 def _distinct_experts(model: Any) -> Iterator[list[int]]:
-    """Record how many distinct experts each pass uses in each layer."""
+    """Yield a list that collects the number of distinct experts per layer and pass."""
     found = list[int]()
 
     def count(_module: Any, _given: Any, routed: Any) -> None:
@@ -162,7 +162,7 @@ def _text(model: Any, shape: ExpertShape) -> Any:
 
 
 def _pass(model: Any, ids: Any, begin: int, count: int) -> tuple[float, float]:
-    """Return the distinct experts per layer in a pass over ``count`` rows, and the seconds."""
+    """Return the mean distinct experts per layer in a pass over ``count`` tokens, and its time."""
     from transformers import DynamicCache
 
     cache = DynamicCache()

@@ -40,7 +40,7 @@ def write_model(
     path: Path,
     add_tokens: Callable[[Any, int], None] = number_tokens,
 ) -> None:
-    """Write a model; cut its embedding and output to ``vocabulary`` rows, as the engine does."""
+    """Write a model, with only the first ``vocabulary`` rows of its embedding and output."""
     config: Any = model.config
     kind = _KINDS[str(model.dtype).removeprefix("torch.")]
     weights = {

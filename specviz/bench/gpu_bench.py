@@ -1,8 +1,9 @@
 """The bench on a GPU: CUDA graphs against transformers, a compiled target and memory bandwidth.
 
-For each pair of bodies (simulated sizes) and each context, the bench makes one measured run per γ.
-Then it runs greedy lanes in turn on the same prompts, as in ``timing``. Contexts may exceed the
-pair's maximum: step costs remain valid there, but the reported acceptance is lower than usual.
+For each pair of simulated sizes and each context length, the bench makes one measured run per γ.
+Then it times several engines and methods (lanes) in turn on the same prompts, as in ``timing``.
+Contexts may exceed the pair's maximum: step costs remain valid there, but the reported acceptance
+is lower than usual.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Found:
 
 
 class _Loaded(Value, eq=False):
-    """A loaded pair, its bodies, the device's memory bandwidth, and the measured step costs."""
+    """A loaded pair, its simulated sizes, the device's memory bandwidth, and the step costs."""
 
     pair: Pair
     bodies: Bodies
@@ -68,7 +69,7 @@ def run_gpu_bench(
     """Run the bench and return its JSON values.
 
     Args:
-        further: Figures measured elsewhere, which are also checked against the goals.
+        further: Values measured elsewhere, which are also checked against the goals.
     """
     found = _Found(figures=list(further))
     for bodies in plan.bodies:
@@ -192,7 +193,7 @@ def _paired(
 
 
 def _shares(timed: TimedLanes, loaded: _Loaded, length: float) -> dict[str, float]:
-    """Return the share of the memory bandwidth that each target-alone lane uses, by lane key."""
+    """Return the share of the memory bandwidth that each lane without a draft uses, by key."""
     from specviz.engine.model.pass_bytes import pass_bytes
 
     reads = pass_bytes(loaded.pair.target)
@@ -207,7 +208,7 @@ def _shares(timed: TimedLanes, loaded: _Loaded, length: float) -> dict[str, floa
 
 
 def _free_memory() -> None:
-    """Free the memory of bodies that are no longer used."""
+    """Free the memory of models that are no longer used."""
     import torch
 
     torch._dynamo.reset()

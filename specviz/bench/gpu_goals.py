@@ -1,6 +1,6 @@
 """The goals of the engine on a GPU, compared with the measurements.
 
-If a figure was measured with several simulated sizes, contexts or γ, the worst value counts.
+If something was measured with several simulated sizes, contexts or γ, the worst value counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from specviz.values import Value
 
 
 class GpuFigure(Value):
-    """A measured value with its interval, and the bodies, context and γ of the measurement.
+    """A measured value with its interval, simulated sizes (``bodies``), context and γ.
 
     If ``bodies``, ``context`` or ``gamma`` is None, the value does not depend on it. If ``low`` and
     ``high`` are None, there is no interval.
@@ -28,7 +28,7 @@ class GpuFigure(Value):
 
 
 class Goal(Value):
-    """The limits of a figure. If ``bodies`` is given, the limits apply only at these bodies."""
+    """The limits of a measured value, at all simulated sizes or only at ``bodies``."""
 
     name: str
     least: float | None = None
@@ -36,9 +36,9 @@ class Goal(Value):
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return the share by which the figure misses the limits; at most 0 if it meets them.
+        """Return by what share the value misses a limit, such as 0.1; at most 0 if it meets both.
 
-        If the figure has an interval, the worse end counts.
+        If the value has an interval, the worse end counts.
         """
         assert figure.value is not None
         low = figure.value if figure.low is None else figure.low
@@ -61,9 +61,9 @@ GOALS = (
 
 
 def judge_goals(asked: Sequence[Goal], figures: Iterable[GpuFigure]) -> list[dict[str, Any]]:
-    """Return a row per goal: the worst figure, where it was measured, and whether the goal is met.
+    """Return a row per goal: the worst value, where it was measured, and whether the goal is met.
 
-    The values are None for a goal whose figure was not measured.
+    For a goal without measured values, these entries are None.
     """
     known = [each for each in figures if each.value is not None]
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The lanes of the bench on a GPU, and their comparisons.
+"""The lanes of the bench on a GPU (engines with a method), and which lanes are compared.
 
 The key of a speculative lane ends with its γ (``record 5``). Comparisons name lanes without γ
 (``record``), so that one list of comparisons serves every γ; see ``at_gamma``.
@@ -44,8 +44,8 @@ def gpu_lanes(
 ) -> tuple[BenchLane, ...]:
     """Return the lanes, ``plain`` first.
 
-    If ``pair.lanes`` is None, specviz's lanes run without CUDA graphs, and no separate eager lanes
-    are added.
+    If the pair has CUDA graphs (``pair.lanes``), specviz's lanes run with them and, as "eager"
+    lanes, without them; otherwise only without them.
     """
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)

@@ -1,4 +1,4 @@
-"""The plan of the bench on a GPU: bodies (simulated sizes), contexts, γ, repeats, time limits."""
+"""What the bench on a GPU measures: simulated sizes, context lengths, γ, repeats, time limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of measured runs on a GPU: acceptance, step costs, and the accounted speedup."""
+"""Make runs on a GPU, and return their acceptance, step costs and speedups."""
 
 from __future__ import annotations
 

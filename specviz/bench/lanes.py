@@ -32,7 +32,10 @@ Write = Callable[[Sequence[int], int], Written]  # takes prompt ids and a number
 
 
 class BenchLane(Value):
-    """A lane. With ``must_agree``, its float32 text must equal the text of plain decoding."""
+    """An engine with a method, to be timed.
+
+    With ``must_agree``, its text in float32 must equal the text of plain decoding.
+    """
 
     key: str
     name: str

@@ -1,4 +1,4 @@
-"""llama.cpp lanes with a pair's weights, in this process, if llama.cpp's wheel is installed.
+"""Decode with a pair's weights in llama.cpp, in this process, if its wheel is installed.
 
 llama.cpp loads the same weights from GGUF files and uses as many threads as the pair. Its KV cache
 is fp16, its default and fastest type. llama.cpp reports the time per token, without the first
@@ -29,8 +29,9 @@ _CONTEXT = 1024
 
 @contextmanager
 def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
-    """Open a plain lane and, if the draft can be written as GGUF too, a speculative one.
+    """Load the pair into llama.cpp; yield a plain and, if possible, a speculative lane.
 
+    The speculative lane needs a draft with the target's vocabulary that can be written as GGUF.
     llama.cpp rounds differently, so its text may diverge where two tokens are almost equally
     likely. The lanes map GGUF files into memory; the end of the ``with`` block deletes the files.
     """
@@ -48,7 +49,7 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
 
 @contextmanager
 def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
-    """Open two lanes for a GGUF file: plain decoding, and speculation with n-gram lookup."""
+    """Load a GGUF file into llama.cpp; yield lanes for plain decoding and for n-gram lookup."""
 
     def read(text: str) -> tuple[int, ...]:
         return tuple(pair.tokenizer.encode(text, add_special_tokens=False))

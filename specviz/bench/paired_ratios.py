@@ -1,8 +1,9 @@
 """Ratios of the times of two lanes: the median over repeats, and its 95 % interval.
 
-In a repeat, both lanes write the same texts in turn, giving one ratio. The ends of the interval
-are two of the sorted ratios, chosen by a sign test, so the interval assumes no distribution of the
-noise. With 20 repeats, they are the sixth smallest and the sixth largest ratio.
+A lane is an engine with a method. In a repeat, both lanes write the same texts in turn, giving one
+ratio. The ends of the interval are two of the sorted ratios, chosen by a sign test, so the interval
+assumes no distribution of the noise. With 20 repeats, they are the sixth smallest and the sixth
+largest ratio.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def paired_ratios(
 
 
 def _rank_of_lower_end(count: int) -> int:
-    """Return the rank of the lower end of the interval, or 0 with too few values."""
+    """Return which of ``count`` sorted values, from 1, begins the interval; 0 if too few."""
     below, rank = 0.0, 0
     while below + math.comb(count, rank) / 2**count <= _MISSED:
         below += math.comb(count, rank) / 2**count

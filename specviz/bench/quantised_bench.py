@@ -1,4 +1,4 @@
-"""The bench of quantised weights: a GGUF file and requantised copies, here and in llama.cpp.
+"""Benchmark of quantised weights: a GGUF file and requantised copies, in specviz and llama.cpp.
 
 Both engines load the same file with the same number of threads and write the same number of tokens,
 greedily. They round activations differently, so the texts differ after some tokens. Times remain
@@ -180,7 +180,10 @@ def _log_probs(pair: Pair, text: Text, ids: Sequence[int]) -> torch.Tensor:
 def _difference(
     reference: Sequence[tuple[tuple[int, ...], torch.Tensor]], pair: Pair, texts: Sequence[Text]
 ) -> dict[str, Any]:
-    """Return how far the outputs of quantised weights are from those of the dequantised weights."""
+    """Return how far the pair's distributions and texts are from those in ``reference``.
+
+    ``reference`` has, for each text, the tokens and log-probabilities of dequantised weights.
+    """
     kl, distance, same = [], [], []
     for (ids, old), text in zip(reference, texts, strict=True):
         new = _log_probs(pair, text, ids)

@@ -20,7 +20,7 @@ _SHAPE = {
 
 
 def random_pair(*, vocabulary: int) -> Pair:
-    """Return a float32 pair with lean steps on the CPU.
+    """Return a float32 pair on the CPU that runs specviz's own forward pass (the lean step).
 
     The target has four layers, the draft has one.
     """

@@ -1,7 +1,7 @@
 """Run lanes in turn on the same texts: once to warm up and compare the output, then timed.
 
-If a lane without ``must_agree`` diverges from plain decoding, the text is cut there for every lane,
-so that all lanes are timed over the same number of tokens.
+A lane is an engine with a method. If a lane without ``must_agree`` diverges from plain decoding,
+the text ends there for every lane, so that all lanes are timed over the same number of tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Text(Value):
 
 
 class TimedLanes(Value):
-    """Timed lanes. ``seconds``: for each lane key, the time of each repeat over all texts."""
+    """Times of lanes: ``seconds[key][i]`` is the time of a lane in repeat i, over all texts."""
 
     names: dict[str, str]
     texts: tuple[Text, ...]
@@ -82,7 +82,7 @@ def time_lanes(
 def best_assistance(
     pair: Pair, texts: Sequence[Text], grid: Sequence[Assistance], say: Callable[[str], None]
 ) -> Assistance:
-    """Return the settings with the lowest total time of transformers over all texts."""
+    """Return the settings of ``grid`` with which transformers is fastest over all texts."""
     say(f"searching for the fastest of {len(grid)} settings of transformers")
     seconds = dict.fromkeys(grid, 0.0)
     for text in texts:

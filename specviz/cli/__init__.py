@@ -3,8 +3,9 @@
 ``main`` returns the exit code:
 
 * 0: success.
-* 1: ``compare`` found a regression; ``audit`` found output that does not follow the target;
-  ``doctor`` found better settings for a head, or an engine that accepts too little.
+* 1: ``compare`` found a regression; ``audit`` found that the output does not have the
+  target's distribution; ``doctor`` found better settings for a head, or an engine that accepts
+  too little.
 * 2: a user error, with one line on standard error.
 * 70: ``compare`` failed unexpectedly (1 would mean a regression).
 * 130: Ctrl-C.

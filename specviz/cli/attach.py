@@ -116,7 +116,10 @@ def _answer_all(
 
 
 def _blocks(options: argparse.Namespace, info: ServerInfo, items: Sequence[SuiteItem]) -> int:
-    """Return how many A B B A blocks to time per prompt; 0 if the target alone cannot be timed."""
+    """Return how many blocks to time per prompt; 0 if the target alone cannot be timed.
+
+    A block is four answers, A B B A: the target alone (A) before and after speculation (B).
+    """
     if options.baseline is None and not info.capabilities.can_switch_off:
         return 0
     return _BLOCKS if len(items) == 1 else _BLOCKS_OF_MANY
@@ -160,7 +163,7 @@ def _timed_against_target(
     settings: ServerSettings,
     traces: Sequence[ServerTrace],
 ) -> list[ServerTrace]:
-    """Time each prompt against the target alone; return the traces with the timed blocks."""
+    """Time each prompt with and without speculation; return the traces with these times."""
     from specviz.servers.address import BASELINE_KEY, withheld_key
     from specviz.servers.baseline import blocks_against
     from specviz.servers.finding import find_server
@@ -194,7 +197,7 @@ def _asker(
     *,
     baseline: bool | None = None,
 ) -> Callable[[], Answer]:
-    """Return a function that requests one answer.
+    """Return a function that sends the prompt of ``item`` once and returns the answer.
 
     Args:
         baseline: True for the server at --baseline; False for this engine with speculation

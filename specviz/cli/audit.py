@@ -2,8 +2,8 @@
 
 With ``--break``, a bug is injected, to see whether the audit finds it.
 
-The exit code is 1 after an alarm. At temperature 0, the exit code is also 1 if a token differs from
-the token of the target alone, unless the two tokens are a near tie.
+The exit code is 1 if the test rejects the output. At temperature 0, the exit code is also 1 if a
+token differs from the token of the target alone, unless the two tokens are almost equally likely.
 
 The JSON key ``e_value`` holds the natural logarithm of the e-value.
 """
@@ -90,7 +90,7 @@ def to_report(report: AuditReport) -> dict[str, Any]:
 
 
 def render_audit(painter: Painter, report: AuditReport) -> str:
-    """Render the verdict and its evidence."""
+    """Render the verdict of an audit and its evidence as text for the terminal."""
     verdict, *others = sentences(report)
     if report.broken is not None:
         others.insert(1, BREAKS[report.broken].why)

@@ -1,4 +1,4 @@
-"""``bench --batch``: show the speedups of batches, and what a mixture of experts reads."""
+"""``bench --batch``: show speedups of batches, and how many experts an MoE target reads."""
 
 from __future__ import annotations
 

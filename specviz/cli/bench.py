@@ -133,7 +133,7 @@ def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """Render the ratios, timed lanes, divergences, figures, notices and machine."""
+    """Render the results of the bench: ratios, lanes, divergences, notices and the machine."""
     tables = (
         _ratios(result.get("ratios") or {}, result.get("intervals") or {}),
         result.get("rows") or [],

@@ -10,7 +10,7 @@ from specviz.record.numbers import UNKNOWN
 
 
 def value_rows(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one row per value; a nested value is named by its group and key."""
+    """Return one table row per value; a value in a nested mapping is named "group key"."""
     rows: list[dict[str, Any]] = []
     for name, value in values.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]

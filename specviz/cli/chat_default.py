@@ -1,4 +1,4 @@
-"""The default of --chat: use the target's chat template if there is one."""
+"""The default if neither --chat nor --no-chat is given: a chat template if the target has one."""
 
 from __future__ import annotations
 

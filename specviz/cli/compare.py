@@ -1,8 +1,10 @@
 """``compare``: measure two to four lanes on the same prompts and give a verdict.
 
+A lane is a pair of models with settings.
+
 Every finished run is saved in the run library before it is reported. If the process is killed,
-repeat the command to measure only the missing runs. With --restart, too, the repeated command
-continues where the killed one ended.
+repeat the command to measure only the missing runs. This also works for a command with --restart,
+which otherwise measures all runs again.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ _SAVE_REMEDY = "Choose another folder; the runs are in the run library."
 
 
 def command(options: argparse.Namespace) -> int:
-    """Return the exit code; 1 is reserved for a regression, so unexpected errors return 70."""
+    """Run the command and return its exit code; unexpected errors return 70, regressions 1."""
     try:
         return _exit_code(options)
     except (SpecvizError, BrokenPipeError):
@@ -95,7 +97,7 @@ def _exit_code(options: argparse.Namespace) -> int:
 
 
 def plan_from(options: argparse.Namespace) -> Plan:
-    """Return the plan, without loading a model.
+    """Return what to measure (lanes, prompts and repeats), without loading a model.
 
     Raises:
         ConfigError: The lanes or prompts cannot be compared.
@@ -118,10 +120,10 @@ def plan_from(options: argparse.Namespace) -> Plan:
 
 
 def _with_one_chat(lanes: Sequence[Lane], named: Sequence[bool]) -> list[Lane]:
-    """Return the lanes with a common chat setting.
+    """Return the lanes, with one chat setting for all lanes that do not choose it themselves.
 
-    If a lane names a chat setting, it is used for all lanes that name none. By default, the chat
-    template is used if all targets have one.
+    ``named``: whether a lane's text has ``chat=``. The first of these settings is used for the
+    other lanes. If no lane has one, chat templates are used if all targets have one.
     """
     found = [each.config.chat for each, is_named in zip(lanes, named, strict=True) if is_named]
     chat = found[0] if found else all(uses_chat(None, spec) for spec in {e.spec for e in lanes})

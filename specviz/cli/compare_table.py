@@ -48,7 +48,7 @@ def _lanes(painter: Painter, comparison: Comparison) -> str:
 
 
 def lane_figures() -> dict[str, ReadFigure]:
-    """Return the functions that read the figures from a lane's result, by figure id."""
+    """Return functions that read a lane's values, such as its speedup, by their column's id."""
     return {
         "tokens_per_second": lambda lane: lane.tokens_per_second,
         "speedup_observed": lambda lane: lane.speedup_ratio,
@@ -73,7 +73,7 @@ def kind_figures() -> dict[str, ReadFigure]:
 
 
 def _target_figures(target: TargetResult) -> list[str]:
-    """Return the cells for the target alone; a dash for figures that plain decoding lacks."""
+    """Return the cells for the target alone; a dash for values that plain decoding lacks."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
         "ttft_ms": _text("ttft_ms", median_of(target.ttft_ms)),

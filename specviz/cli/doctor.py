@@ -1,7 +1,8 @@
 """``doctor``: find out why a head's candidates are not accepted.
 
-The exit code is 1 if the head drafts better with settings other than those in its files. With
-``--against``, running engines are compared with specviz; see ``parity``.
+A head is a drafting head such as EAGLE, which uses the target's hidden states. The exit code is 1
+if the head drafts better with settings other than those in its files. With ``--against``, running
+engines are compared with specviz; see ``parity``.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Return the facts of the head for which --write saves a corrected configuration.
+    """Return what the files of the head contain; --write saves a corrected configuration.
 
     Raises:
         ConfigError: The file cannot be written, or the head is not in a folder.

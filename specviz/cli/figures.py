@@ -1,4 +1,4 @@
-"""Render a run's figures as an aligned table, with the reason for each unknown figure."""
+"""Render a run's measured values as an aligned table, with the reason for each unknown value."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def render_figures(
     sentence: str,
     bodies: Sequence[str] = (),
 ) -> str:
-    """Render the verdict, the groups of figures, the machine, how the run ended, and notes.
+    """Render the verdict, tables of values, the machine, how the run ended, and notes.
 
     Args:
         sentence: The verdict.
-        bodies: Sentences about the simulated sizes (bodies).
+        bodies: Sentences about the simulated sizes of the models.
     """
     lossy = [] if trace.config.exact else [INDENT + lossy_line(painter, trace.config)]
     blocks = [
@@ -231,11 +231,11 @@ def _finish(trace: Trace) -> str:
 def _rows(
     metrics: Metrics, reasons: Mapping[str, str], notes: Mapping[str, str] | None = None
 ) -> Iterator[Row]:
-    """Yield a row per figure.
+    """Yield a table row for each id in ``reasons``.
 
     Args:
-        reasons: The figures to show, each with a text for the case that its value is unknown.
-        notes: Notes of single figures, which replace the notes of the catalogue.
+        reasons: The ids of the values to show, each with a text to show if the value is unknown.
+        notes: Notes by id; other values get the note of the catalogue.
     """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]
@@ -244,7 +244,7 @@ def _rows(
 
 
 def _figure(figure: Figure, metrics: Metrics, reason: str, note: str) -> Row:
-    """Return a row; for an unknown figure the reason replaces the note."""
+    """Return a table row; if the value is unknown, ``reason`` replaces ``note``."""
     value, quantity = figure.of(metrics), figure.quantity
     if value is None:
         return figure.label, UNKNOWN, "", reason

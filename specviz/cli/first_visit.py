@@ -1,7 +1,7 @@
 """Time a first visit to the dashboard, by making the main page's first run without a browser.
 
-The clock starts before the worker process is started. One time is taken at the first round. A
-second time is taken when the target alone has been timed, because only then is the speedup known.
+The clock starts before the worker process is started. It measures the time to the first round, and
+the time until the target alone has been timed, because only then is the speedup known.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict
 
 
 def _spec(options: argparse.Namespace) -> PairSpec:
-    """Return the pair; raise DeviceError without a GPU, unless --device names another device."""
+    """Return the pair, by default on the GPU; raise DeviceError if that GPU is missing."""
     if (options.target_body, options.draft_body) != (BENCH_BODY, NO_BODY):
         raise ConfigError(
             "--gpu does not use --target-body and --draft-body.",
@@ -93,7 +93,7 @@ def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...],
 
 
 def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """Render the goals, the figures by bodies and context, lanes, divergences and first visit."""
+    """Render the goals, the values by simulated size and context, the lanes and the first visit."""
     figures = result["figures"]
     blocks = [table(painter, [_goal_row(each) for each in result["asked"]])]
     for bodies, context in dict.fromkeys((each["bodies"], each["context"]) for each in figures):
@@ -129,7 +129,7 @@ def _goal_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_gamma(figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row per figure and a column per γ, "any γ" first."""
+    """Return table rows: one per measured value, with a column per γ and for "any γ"."""
     rows: dict[str, dict[str, Any]] = {}
     for each in figures:
         row = rows.setdefault(each["name"], {"figure": each["name"]})
@@ -151,6 +151,6 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
 
 
 def _value(figures: Sequence[Mapping[str, Any]], name: str, bodies: str) -> float | None:
-    """Return the first listed value of a figure for these bodies; None if it was not measured."""
+    """Return the first value called ``name`` at these simulated sizes, or None."""
     found = (each["value"] for each in figures if (each["name"], each["bodies"]) == (name, bodies))
     return next(found, None)

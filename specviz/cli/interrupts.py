@@ -14,7 +14,7 @@ from specviz.measure.stoppable import Stoppable
 
 @dataclass(slots=True)
 class Interrupts:
-    """Counts Ctrl-C presses; with ``at_once``, the next press raises KeyboardInterrupt."""
+    """The number of Ctrl-C presses; if ``at_once`` is set, the next raises KeyboardInterrupt."""
 
     count: int = 0
     at_once: bool = False
@@ -22,7 +22,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
-    """Stop the run at the first Ctrl-C; raise KeyboardInterrupt at the next."""
+    """In a ``with`` block, stop the run at the first Ctrl-C; the next raises KeyboardInterrupt."""
     interrupts = Interrupts()
 
     def on_interrupt(_signal: int, _frame: object) -> None:

@@ -1,6 +1,7 @@
 """``load``: measure a serving engine under load, with and without speculation.
 
-Given files instead of an address, the command shows a saved sweep or results of another tool.
+Given files instead of an address, the command shows a saved sweep (a measurement at several numbers
+of users) or results of another tool.
 
 Before requests are sent, a line on standard error states how many are sent, and to which addresses.
 """
@@ -136,7 +137,7 @@ def _starts(options: argparse.Namespace) -> int:
 
 
 def _with_budget(order: LoadOrder, options: argparse.Namespace) -> LoadOrder:
-    """Return the order with a budget: --budget or, by default, the seconds that the pilot needs."""
+    """Return ``order`` with a time limit: --budget or, by default, enough for a pilot sweep."""
     from specviz.load.planning import check_budget, pilot_seconds
 
     if options.budget is None:
@@ -245,7 +246,7 @@ def _print_sweep(options: argparse.Namespace, sweep: LoadSweep) -> None:
 
 
 def sweep_report(sweep: LoadSweep) -> dict[str, Any]:
-    """Return the figures and sentences of a sweep as JSON values, without its requests."""
+    """Return the results of a sweep over numbers of users as JSON values, without its requests."""
     from specviz.figures.load_figures import load_figures
     from specviz.figures.load_words import load_words
 
@@ -286,7 +287,7 @@ def render_sweep(painter: Painter, sweep: LoadSweep) -> str:
 
 
 def render_foreign(painter: Painter, found: ForeignLoad) -> str:
-    """Return a table of another tool's results."""
+    """Render the results of another load-testing tool as a table."""
     from specviz.load.foreign import foreign_rows
 
     heading = paragraph(painter, f"{found.tool}: {found.source}, {found.model or 'unknown model'}")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """Yield the maker of the runs: this process or, with --on, a cluster. Close it at the end.
+    """Yield what makes the runs: this process or, with --on, a cluster, closed at the end.
 
-    ``timed``: whether times are compared.
+    ``timed``: whether the times of the runs are compared.
     """
     if options.on is None:
         yield InProcessMaker(progress_in_lines(say), budget=options.budget)

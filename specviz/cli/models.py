@@ -85,7 +85,7 @@ def _models(painter: Painter, found: Found, headers: Headers) -> Iterator[str]:
 
 
 def _expected_load(model: LocalModel, headers: Headers) -> ExpectedLoad | None:
-    """Return how long loading the model as a target without a draft is expected to take."""
+    """Return the expected time to load the model as a target without a draft."""
     return expected_load(PairSpec(target=model.place), headers)
 
 

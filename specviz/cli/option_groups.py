@@ -73,7 +73,7 @@ def add_pair(
     target_body: str = NO_BODY,
     drafts: bool = False,
 ) -> None:
-    """Add the options of a pair; with ``drafts``, --draft may be given several times."""
+    """Add the options that choose and load models; ``drafts``: --draft may be repeated."""
     group = parser.add_argument_group("models")
     group.add_argument("--pair", metavar="NAME", help="name of a pair (default: the embedded pair)")
     if drafts:
@@ -142,7 +142,7 @@ _NUMBERS = {
 
 
 def add_numbers(group: argparse._ArgumentGroup, *names: str) -> None:
-    """Add sampling settings by name."""
+    """Add the options with these names, such as ``temperature``, and their defaults."""
     for name in names:
         kind, text = _NUMBERS[name]
         default = getattr(DEFAULTS, name.replace("-", "_"))

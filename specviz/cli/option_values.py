@@ -41,10 +41,10 @@ _OF_A_PAIR = (
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """Return the settings; raise ConfigError if one is invalid or has no effect.
+    """Return the settings of a run; raise ConfigError if one is invalid or has no effect.
 
-    The default drafter for a target without a draft is prompt lookup. ``with_chat`` resolves the
-    default of ``chat`` later.
+    The default drafter for a target without a draft is prompt lookup. If neither --chat nor
+    --no-chat is given, ``chat`` is false here; ``with_chat`` applies the default.
     """
     check_models(options)
     spec = spec_from(options)
@@ -82,7 +82,7 @@ def check_budget(options: argparse.Namespace) -> None:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raise ConfigError if ``check_models`` does, or if a draft is needed but not given."""
+    """Raise ConfigError if ``check_models`` does, or if a needed draft model is missing."""
     check_models(options)
     spec = spec_from(options)
     if needs_draft and spec.head:
@@ -104,7 +104,10 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def check_models(options: argparse.Namespace) -> None:
-    """Raise ConfigError for an empty name, --pair with --target or --draft, or --draft alone."""
+    """Raise ConfigError if --pair, --target and --draft do not fit together.
+
+    A name must not be empty, --pair excludes --target and --draft, and --draft needs --target.
+    """
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
@@ -116,7 +119,7 @@ def check_models(options: argparse.Namespace) -> None:
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raise ConfigError for an empty name, which other code would treat as a missing name."""
+    """Raise ConfigError if a model's name is empty; other code treats "" like no name."""
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or omit it for the default."),
@@ -128,7 +131,7 @@ def check_names(options: argparse.Namespace) -> None:
 
 
 def spec_from(options: argparse.Namespace) -> PairSpec:
-    """Return the requested pair; raise ConfigError for an invalid setting."""
+    """Return the pair that the options name; raise ConfigError for an invalid setting."""
     asked = PairSpec(
         name=options.pair,
         **_same_named(options, _OF_A_PAIR),
@@ -139,9 +142,9 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
 
 
 def named_lane(text: str, default: Lane) -> Lane:
-    """Return the lane that --lane or --candidate describes, with model names resolved.
+    """Return the lane (a pair with settings) that --lane or --candidate describes.
 
-    A lane with a draft of its own uses it, even if the default pair has none.
+    If the text names a draft, the lane drafts with it, even if the default pair has no draft.
     """
     lane = parse_lane(text, default)
     spec, config = with_places(lane.spec), lane.config

@@ -11,7 +11,7 @@ from specviz.errors import ConfigError
 
 
 def save_text(path: Path, text: str, option: str, remedy: str) -> None:
-    """Write the whole file or nothing; raise ConfigError if it cannot be written."""
+    """Write the whole file or nothing; raise ConfigError, naming ``option``, if this fails."""
     from specviz.store.files import write_file
 
     try:

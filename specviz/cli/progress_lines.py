@@ -19,7 +19,7 @@ def say(line: str) -> None:
 
 
 def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
-    """Return a progress callback that prints a text only when it changes."""
+    """Return a progress callback that passes a text to ``say`` only when it has changed."""
     last = ""
 
     def on_progress(progress: Progress) -> None:
@@ -32,7 +32,7 @@ def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
 
 
 def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
-    """Return a progress callback that prints ``line`` at the first report only."""
+    """Return a progress callback that passes ``line`` to ``say`` once, at the first report."""
     printed = False
 
     def on_progress(_progress: Progress) -> None:

@@ -57,7 +57,7 @@ CUTS: dict[CutReason, str] = {
 
 
 def render_heading(painter: Painter, config: RunConfig) -> str:
-    """Render the settings, the legend and the column heads."""
+    """Render the lines above the rounds: the settings, the legend and the column heads."""
     lines = [
         *_settings_lines(painter, config),
         "",
@@ -178,14 +178,14 @@ def _end_of(text: str) -> str:
 
 
 def before_answer(prompt: str, *, chat: bool) -> str:
-    """Return the prompt; in a chat, add a line break."""
+    """Return the prompt as shown before its answer: in a chat, with a line break."""
     return f"{prompt}\n" if chat else prompt
 
 
 def styled_tokens(trace: Trace) -> list[Piece]:
-    """Return the emitted text as its tokens, each styled by its origin.
+    """Return the emitted text, split into tokens that are styled as accepted, recovered or bonus.
 
-    A character made up of several tokens has the origin of the last token. Text that belongs to no
+    A character made up of several tokens has the style of the last token. Text that belongs to no
     token has the normal style.
     """
     pieces: list[Piece] = []

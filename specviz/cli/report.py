@@ -58,9 +58,9 @@ def speedup_of_answers(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
-    """Return all answers as JSON values.
+    """Return the answers of an engine as JSON values.
 
-    For a single prompt, the text, the token ids and the rounds are also at the top level.
+    For a single answer, its text, token ids and rounds are also at the top level.
     """
     runs = [_answer(each) for each in traces]
     only = runs[0] if len(runs) == 1 else {}
@@ -102,7 +102,7 @@ def to_json(value: object) -> str:
 
 
 def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
-    """Return how step costs were measured; the number of samples is given only if time ran out."""
+    """Return how precise the step costs are, as JSON values such as their number of runs."""
     return {
         "step_costs_drift": costs and costs.drift,
         "step_costs_other_processes": costs and costs.others,

@@ -1,4 +1,4 @@
-"""``run``: decode a prompt, print the rounds as they happen, then the text and the figures.
+"""``run``: decode a prompt, print the rounds as they happen, then the text and the results.
 
 Options are checked before a model is loaded. Ctrl-C ends the run after the current round and saves
 it; a second Ctrl-C exits at once.
@@ -88,7 +88,7 @@ def _clean_standard_output(*, json: bool) -> contextlib.AbstractContextManager[o
 def _decode(
     options: argparse.Namespace, prompt: str, config: RunConfig, painter: Painter | None
 ) -> tuple[Trace, bool]:
-    """Return the trace of the run, and whether it was stopped."""
+    """Decode the prompt; return the trace of the run, and whether Ctrl-C stopped it."""
     from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
@@ -112,9 +112,9 @@ def _decode(
 def _speedup_without_body(
     options: argparse.Namespace, prompt: str, config: RunConfig, trace: Trace
 ) -> float | None:
-    """Return the speedup of the same pair without bodies, stored or measured now.
+    """Return the speedup of the same pair at its real size, stored or measured now.
 
-    Return None for a run without bodies, or after Ctrl-C.
+    Return None if the run simulated no size, or after Ctrl-C.
     """
     if not trace.pair.has_bodies:
         return None

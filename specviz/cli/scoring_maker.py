@@ -1,6 +1,7 @@
 """Choose where a command scores texts: in this process, on a cluster or on servers.
 
-If a model is given as an address, the server at this address computes the model's scores.
+Scoring computes the probability of every token of a text. If a model is given as an address, the
+server at this address scores for the model.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def render_against(
 
 
 def render_rates(painter: Painter, found: Rates | None) -> str:
-    """Render the rates as one line."""
+    """Render acceptance, and drafted and accepted tokens per second, as one line."""
     if found is None:
         return painter.paint("The counters were reset: the engine restarted.", "warning")
     parts = [

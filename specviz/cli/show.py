@@ -46,7 +46,7 @@ def _print_answer_report(trace: ServerTrace) -> None:
 
 
 def _show_answer(painter: Painter, trace: ServerTrace, *, pace: bool) -> None:
-    """Print the answer of another engine as ``attach`` does."""
+    """Print a saved answer of another engine as ``attach`` does; ``pace``: at its own speed."""
     from specviz.cli.server_render import (
         render_answer,
         render_server,
@@ -72,7 +72,7 @@ def _write_replay(trace: AnyTrace, path: Path) -> None:
 
 
 def print_report(trace: Trace, own_speedup: float | None = None) -> None:
-    """Print the JSON object; ``own_speedup`` is the speedup of the same pair without bodies."""
+    """Print a run as JSON; ``own_speedup`` is the speedup of the same pair at its real size."""
     from specviz.figures.metrics import metrics
     from specviz.figures.waterfall import waterfall
 
@@ -83,7 +83,7 @@ def print_report(trace: Trace, own_speedup: float | None = None) -> None:
 
 
 def print_result(painter: Painter, trace: Trace, own_speedup: float | None = None) -> None:
-    """Print the text and the figures of a finished run."""
+    """Print the text and the results of a run; ``own_speedup`` is as in ``print_report``."""
     from specviz.figures.body_words import body_sentences
     from specviz.figures.metrics import metrics
     from specviz.figures.speedup_words import speedup_sentence, timing_sentence

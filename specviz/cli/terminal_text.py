@@ -78,7 +78,7 @@ def _colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 def visible_token(text: str) -> str:
-    """Return a token with signs for spaces and line ends; unsafe characters are escaped."""
+    """Return a token with spaces, tabs and line ends as signs; unsafe characters are escaped."""
     shown = "".join(TOKEN_SIGNS.get(char) or visible(char) for char in text)
     # A combining mark at the start would join the character before it.
     return f"◌{shown}" if shown and _is_combining_mark(shown[0]) else shown
@@ -147,7 +147,7 @@ def paragraph(painter: Painter, text: str, style: Style = "normal") -> str:
 
 
 def table(painter: Painter, columns: Sequence[Sequence[str]], indent: str = INDENT) -> str:
-    """Render columns, each as wide as its widest cell; the first row is the head."""
+    """Render columns of cells as lines; the first cell of each column is its heading."""
     safe = [[one_line(cell) for cell in column] for column in columns]
     padded = [[pad(cell, max(map(display_width, column))) for cell in column] for column in safe]
     lines = [indent + "  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]

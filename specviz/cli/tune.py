@@ -95,7 +95,7 @@ def _check_measuring(
     cells: Sequence[tuple[int, float]],
     given: StepCosts | None,
 ) -> None:
-    """Before texts are scored, raise ConfigError for settings that --measure cannot measure."""
+    """Raise ConfigError, before texts are scored, if --measure could not measure the result."""
     lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
     Plan(lanes=lanes, items=question.items, repeats=options.repeats)
     if given is not None:
@@ -136,7 +136,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
 
 
 def _temperatures(typed: str, requested: float) -> tuple[float, ...]:
-    """Return the temperatures of the surface, including the requested one."""
+    """Return the temperatures to compute speedups for: those listed, and ``requested``."""
     try:
         listed = [float(each) for each in typed.split(",") if each.strip()]
     except ValueError:
@@ -284,7 +284,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
 
 
 def _surface(painter: Painter, answer: Answer) -> list[str]:
-    """Render the surface of the best candidate: a row per γ, a column per temperature."""
+    """Render the speedups of the best candidate: a row per γ, a column per temperature."""
     if answer.best is None or not _has_map(answer):
         return []
     found, best = answer.best[0].surface, answer.best[1]
@@ -301,7 +301,7 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
 
 
 def _has_map(answer: Answer) -> bool:
-    """Return whether the interval of the best speedup is narrow enough to show a map."""
+    """Return whether the best speedup is precise enough to show it for every γ and temperature."""
     return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 

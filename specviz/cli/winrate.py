@@ -1,7 +1,8 @@
 """``winrate``: measure how often texts of lossy rules win against lossless texts.
 
 Every finished run is saved in the run library, so a repeated command continues where the last one
-stopped. A command with another scorer scores the stored texts without decoding them again.
+stopped. A command with another scorer (what decides which of two texts is better) scores the stored
+texts without decoding them again.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _scoring(options: argparse.Namespace) -> Scoring:
 
 
 def _count_requests(experiment: Experiment, scoring: Scoring, *, confirmed: bool) -> None:
-    """Raise ConfigError with the number of requests to a judge, unless they are confirmed."""
+    """Raise ConfigError with the number of requests to a judge model, unless ``confirmed``."""
     if scoring.measure != "judge" or confirmed:
         return
     from specviz.quality.quality_job import most_requests

@@ -1,4 +1,4 @@
-"""Parse ``--on``: ``ray``, or ``ray:HOST:PORT``."""
+"""Parse the value of the option ``--on``: ``ray``, or ``ray:HOST:PORT``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def has_ray() -> bool:
 
 
 def cluster_address(text: str) -> str:
-    """Return the address after ``ray:``; empty means ``RAY_ADDRESS`` or a local cluster."""
+    """Return HOST:PORT from the value of --on; "" means ``RAY_ADDRESS`` or a local cluster."""
     name, colon, address = text.partition(":")
     if name != ON_RAY or (colon and not _ADDRESS.fullmatch(address)):
         raise ConfigError(f"--on is {shortened(text)!r}.", remedy="Use ray, or ray:HOST:PORT.")

@@ -1,4 +1,4 @@
-"""The run maker that makes runs on the devices of a cluster."""
+"""Make the runs of a plan on the devices of a Ray cluster (see ``measure.run_makers``)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ClusterMaker(StoppableWork):
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """Run the parts of a study on several devices at once; yield its values in order."""
+        """Run the parts of a study (a measurement) on several devices; yield values in order."""
         if all(call.spec != spec for call in self._checks):
             self.check(spec, (), chat=False)
         first, *others = study.shares() if isinstance(study, SharedStudy) else (study,)
@@ -169,10 +169,10 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 
 
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
-    """Merge the checks of all devices into one.
+    """Merge the checks of a pair on all devices into one.
 
-    The result is the check of the first device, with the smallest free memory of all devices.
-    ``present.others`` holds the other kinds of machine.
+    The result is the first device's check, with the smallest free memory of all devices, and with
+    the environments of other kinds of machine in ``present.others``.
     """
     first = checks[0]
     kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}

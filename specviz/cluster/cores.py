@@ -78,7 +78,7 @@ def machine() -> str:
 
 
 def _lock(core: int) -> socket.socket | None:
-    """Bind a socket name that locks a core for the machine; return None if the core is locked."""
+    """Lock a core by binding a socket to a name for it; return None if it is already locked."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0specviz core {core}")

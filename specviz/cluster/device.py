@@ -37,7 +37,7 @@ class Need(Value):
 
 
 class CheckCall(Value):
-    """Arguments of ``Device.check``, which checks that a pair can continue the prompts."""
+    """Arguments of ``Device.check``: a pair, and prompts that it must be able to continue."""
 
     spec: PairSpec
     prompts: tuple[TypedPrompt, ...]
@@ -55,7 +55,7 @@ class DeviceInfo(Value):
 
 
 class Admitted(Value):
-    """A device that is ready for calls, with the results of its earlier checks of pairs."""
+    """A device that is ready for calls, with its results of all checks of pairs made so far."""
 
     info: DeviceInfo
     checks: tuple[PairCheck, ...]
@@ -113,7 +113,7 @@ class Device:
         return replace(made, trace=replace(made.trace, environment=environment))
 
     def _require_cores(self, environments: Sequence[Environment]) -> None:
-        """Raise unless the runs used only this device's cores, with no more threads than cores."""
+        """Raise DeviceError if a run used other cores than this device's, or too many threads."""
         cores = len(self._cores.numbers)
         most = max((each.threads for each in environments if each.device == "cpu"), default=1)
         if not self._cores.hold or most > cores:

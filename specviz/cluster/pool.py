@@ -1,8 +1,8 @@
 """The devices of a cluster, and the distribution of calls among them.
 
 A call goes to one device. If the device's process or node dies, the call is retried a few times on
-another device, and the device is replaced once a node has room. Nodes may join later. Devices are
-Ray actors of this process, so Ray ends them with the process, even if it is killed.
+another device, and the device is replaced once a node has free resources. Nodes may join later.
+Devices are Ray actors of this process, so Ray ends them with the process, even if it is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LATER = 5.0  # seconds to wait for more devices after the first
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A device as seen by the pool; ``info`` is None until the device is admitted."""
+    """A device and its calls; ``info`` is None until the device is ready (admitted)."""
 
     handle: Any
     node: str
@@ -38,7 +38,7 @@ class Member:
 
 
 class Call(Value):
-    """A method of a device with its arguments; ``label`` is for messages."""
+    """A call of the device method ``method``; ``label`` describes it in messages."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -144,7 +144,7 @@ class DevicePool:
     # Devices
 
     def _fill(self, most: int | None) -> None:
-        """Request devices where nodes have room, at most ``most`` in total."""
+        """Request devices on nodes with enough free resources, at most ``most`` in total."""
         if time.monotonic() < self._looked + _LOOK:
             return
         self._looked = time.monotonic()
@@ -159,7 +159,7 @@ class DevicePool:
                 self._ask_for(name, node["NodeManagerHostname"])
 
     def _room(self, node: dict[str, Any]) -> int:
-        """Return how many devices the node may have."""
+        """Return how many devices the node can have, given its CPUs, GPUs and memory."""
         has, need = node["Resources"], self._need
         fit = int(has.get("CPU", 0)) // need.cores
         if need.gpu:
@@ -237,7 +237,7 @@ class DevicePool:
                     member.places.append(place)
 
     def _wait(self, pending: dict[Any, Any]) -> list[Any]:
-        """Return the finished calls; admit devices that are ready meanwhile."""
+        """Wait briefly; return the finished calls in ``pending``, and admit ready devices."""
         self._check_stop()
         refs = [*pending, *self._joining]
         if not refs:
@@ -250,7 +250,7 @@ class DevicePool:
         return [each for each in ready if each in pending]
 
     def _value(self, ref: Any, member: Member) -> Any:
-        """Return a call's value, or None if the device died. Raise the error of a failed call."""
+        """Return a finished call's value, or None if its device died; raise the call's error."""
         errors = self._ray.exceptions
         try:
             value = self._ray.get(ref)
@@ -278,7 +278,7 @@ class DevicePool:
             )
 
     def _require_prospects(self) -> None:
-        """Raise if no device can join, or if none has joined for ``_PATIENCE`` seconds."""
+        """Raise DeviceError if no device can join, or if none has for ``_PATIENCE`` seconds."""
         nodes = [each for each in self._ray.nodes() if each["Alive"]]
         if self._alone_since is None:
             self._alone_since = time.monotonic()

@@ -1,4 +1,4 @@
-"""The job that runs a plan, for both the command line and the dashboard."""
+"""The job that makes the runs of a comparison, for the command line and the dashboard."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PREPARING = {
 
 
 class ComparisonJob(MakerJob):
-    """A job that runs a plan; without a ``library`` no run is stored.
+    """A job that makes the runs of ``plan``; without a ``library`` no run is stored.
 
-    Pairs and prompts are checked first. Pairs that do not fit into memory together run one after
-    the other, in blocks. Stored runs of the same plan, made with the same models on the same
-    machine, are reused, so an interrupted comparison continues where it stopped. If a run cannot
-    be stored and ``must_keep`` is true, the job fails. If ``must_keep`` is false, the job goes on,
-    and ``unkept`` is the error.
+    Pairs and prompts are checked first. If the pairs do not fit into memory together, all runs of
+    one pair are made before those of the next pair. Stored runs of the same plan, made with the
+    same models on the same machine, are reused, so an interrupted comparison continues where it
+    stopped. If a run cannot be stored and ``must_keep`` is true, the job fails. If ``must_keep``
+    is false, the job goes on, and ``unkept`` is the error.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ComparisonJob(MakerJob):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Return the pairs in the order of their blocks; empty if all fit into memory together."""
+        """Return the labels of pairs that are run one after the other; empty if they alternate."""
         if self.plan.order == "interleaved":
             return ()
         return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))
@@ -79,7 +79,7 @@ class ComparisonJob(MakerJob):
 
     @property
     def run_ids(self) -> dict[tuple[int, int, int], str]:
-        """Return the ids of the stored runs by (lane, item, repeat)."""
+        """Return the ids of the stored runs by the indices of (lane, prompt, repeat)."""
         if self._library is None or self._kept is None:
             return {}
         return self._library.comparison_jobs(self._kept.key)
@@ -99,7 +99,7 @@ class ComparisonJob(MakerJob):
             return self._comparison[1]
 
     def prepare(self) -> None:
-        """Check pairs and prompts, and open stored runs; raises SpecvizError."""
+        """Check pairs and prompts, and open stored runs; raise SpecvizError if a check fails."""
         self._state = "checking"
         checks = self._checks()
         self.plan = plan_that_fits(self.plan, checks)

@@ -1,4 +1,4 @@
-"""The stored runs of a plan, in generations.
+"""The stored runs of a comparison's plan, grouped into generations.
 
 All runs of a generation were made with the same weights and versions on the same machine, so they
 can be compared. If one of these changes, a new generation begins and the old one stays unchanged:
@@ -88,9 +88,9 @@ class KeptRuns:
             self._begin_generation()
 
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
-        """Store all runs or none.
+        """Add the runs to the library, either all or none.
 
-        Each run comes with its id, or None if its maker did not store it.
+        Each run comes with its id in the library, or None if it is not stored yet.
 
         Raises:
             SpecvizError: The models or the machine of a run differ from earlier runs.
@@ -118,7 +118,7 @@ class KeptRuns:
         )
 
     def _continue(self, newest: int, reuse: Reuse) -> None:
-        """Continue the newest generation, if ``reuse`` allows it."""
+        """If ``reuse`` allows it, add the missing runs to the newest generation, not a new one."""
         jobs = {run.key: run for run in self._plan.runs()}
         kept = self._library.comparison_jobs(_key(self._plan, newest))
         whole = jobs.keys() <= kept.keys()
@@ -127,7 +127,7 @@ class KeptRuns:
             self._waiting.extend((jobs[key], kept[key]) for key in jobs if key in kept)
 
     def _begin_generation(self) -> None:
-        """Skip the stored runs and begin a new generation."""
+        """Ignore the stored runs, whose models or machine differ; begin a new generation."""
         self._generation += 1
         self._waiting.clear()
         self._made_with.clear()
@@ -163,7 +163,7 @@ def _machines(now: Presence) -> set[Machine]:
 
 
 def _machine(environment: Environment) -> Machine:
-    """Return the values that identify a machine.
+    """Return the values that identify a machine: devices, dtype and library versions.
 
     The thread count is not among these values, because each load of a pair may choose it anew.
     """
@@ -177,7 +177,7 @@ def _key(plan: Plan, generation: int) -> str:
 
 
 def _generations(plan: Plan, library: Library) -> list[int]:
-    """Return the numbers of the stored generations."""
+    """Return the numbers of the generations of this plan that the library has."""
     begun: list[int] = []
     for row in library.comparisons():
         key, _, number = row.key.partition(".")
@@ -190,9 +190,9 @@ def _generations(plan: Plan, library: Library) -> list[int]:
 
 
 def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
-    """Return the stored plan and its complete runs, in the plan's order.
+    """Return a stored comparison: its plan and its complete runs, in the plan's order.
 
-    Runs that cannot be opened are left out.
+    ``key`` identifies the comparison in the library. Runs that cannot be opened are left out.
 
     Raises:
         StoreError: Runs of one lane were made with different models, so they cannot be pooled.

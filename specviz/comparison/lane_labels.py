@@ -1,4 +1,4 @@
-"""Labels of lanes: the settings in which they differ."""
+"""Label the lanes of a comparison (pairs with settings) by the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
 
 
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
-    """Return unique labels.
+    """Return the labels, made unique.
 
-    A duplicate label gets all settings in which the lanes differ. If it is still a duplicate, it
-    gets a number.
+    A duplicate label is extended by its text in ``more``, all settings in which the lanes differ.
+    If it is still a duplicate, a number is added.
     """
     longer = [
         label + extra if labels.count(label) > 1 else label

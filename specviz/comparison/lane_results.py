@@ -1,4 +1,4 @@
-"""The figures of a lane and of the target alone, each from several runs."""
+"""Speed, acceptance and other values of a lane, and of the target alone, over their runs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from specviz.values import Value
 
 
 class LaneResult(Value):
-    """A lane's figures as medians of its runs.
+    """Speed, acceptance and other values of a lane, as medians of its runs.
 
-    A figure is None if no run has it. Rates, c, v, ``ttft_ms`` and ``wasted_share`` are also None
+    A value is None if no run has it. Rates, c, v, ``ttft_ms`` and ``wasted_share`` are also None
     if several kinds of machine made the runs, or if several runs were made at once. ``alpha`` and
     ``expected`` are the observed and the expected acceptance as means with intervals, not medians.
     ``speedup_ratio`` is the mean speedup over the target alone with its interval, computed from
@@ -65,7 +65,7 @@ class LaneResult(Value):
 
 
 class TargetResult(Value):
-    """Figures of the target alone, from all runs with the first lane's target."""
+    """Speed and time to first token of the target alone, over runs with the first lane's target."""
 
     label: str
     count: int
@@ -90,7 +90,7 @@ def is_whole(plan: Plan, trace: Trace) -> bool:
 
 
 def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
-    """Return the figures of a lane."""
+    """Return the results of a lane, computed from its runs."""
     untimed = are_mixed(runs) or several_at_once(runs)
 
     def over(name: str) -> Spread | None:
@@ -125,7 +125,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
 
 
 def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
-    """Return the figures of the target alone; None if it was not measured."""
+    """Return the results of the target alone; None if no run measured it."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
         return None
@@ -146,7 +146,7 @@ def values(
     figure: Callable[[Metrics], float | None],
     kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """Return each run's figure, by prompt and repeat; with ``kind``, also by kind of machine."""
+    """Return ``figure`` of each run, keyed by prompt, repeat and, with ``kind``, machine kind."""
     found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
@@ -166,7 +166,7 @@ def log_values(
 
 
 def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
-    """Return the speedup over the target alone.
+    """Return the mean speedup of the runs over the target alone, with its interval.
 
     For a single run, the interval covers the timing of that run.
     """
@@ -205,7 +205,7 @@ def _machine(trace: Trace) -> tuple[object, ...]:
 
 
 def _share(known: Values) -> Ratio | None:
-    """Return the mean share, with its interval clipped to [0, 1]."""
+    """Return the mean of values between 0 and 1, with its interval clipped to [0, 1]."""
     found = mean_of(known)
     if found is None or found.low is None or found.high is None:
         return found
@@ -221,7 +221,7 @@ def _environments(runs: Sequence[LaneRun]) -> tuple[Environment, ...]:
 
 
 def representative(runs: Sequence[LaneRun]) -> LaneRun | None:
-    """Return the run nearest the median rate, on the kind of machine that made most runs."""
+    """Return the run nearest to the median tokens/s, on the machine kind that made most runs."""
     counts = Counter(kind_of(each.trace.environment) for each in runs)
     commonest = max(counts, key=lambda kind: counts[kind], default=None)
     alike = [each for each in runs if kind_of(each.trace.environment) == commonest]

@@ -1,4 +1,4 @@
-"""One run of a comparison, with its figures."""
+"""One run of a comparison, with the values computed from its trace."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class LaneRun:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Return the figures without intervals, because computing intervals takes long."""
+        """Return the run's speed, acceptance and so on, without intervals, which take long."""
         return metrics(self.trace, intervals=False)

@@ -1,9 +1,9 @@
-"""The machines that made the runs of a comparison, and which figures may be pooled across them.
+"""The machines that made the runs of a comparison, and which values may be pooled across them.
 
 Times of different kinds of machine are never pooled. Ratios of two times in one run are pooled,
 because one machine measured both. Ratios of two lanes on the same prompt and repeat are pooled if
 one kind of machine made both runs. Distributed runs that do not time the target alone may share a
-machine, several at once, so their times are not compared.
+machine: several may run on it at once, so their times are not compared.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ SHARED = (  # settings that all lanes must share
 
 
 class Lane(Value):
-    """A pair and its settings; ``name`` is the user's name for the lane."""
+    """One side of a comparison: a pair with settings; ``name`` is the user's name for it."""
 
     spec: PairSpec
     config: RunConfig
@@ -87,7 +87,7 @@ class Lane(Value):
 
 
 class PlannedRun(Value):
-    """One run of a plan: the indices of its lane and prompt, and its repeat."""
+    """One run of a plan: the indices of its lane, prompt (``item``) and repeat."""
 
     lane: int
     item: int
@@ -107,9 +107,9 @@ class PlannedRun(Value):
 class Plan(Value):
     """Lanes, prompts and repeats; with ``baseline`` every run also measures the target alone.
 
-    In the order ``interleaved``, all lanes run on a prompt before the next prompt. The lane that
-    starts changes from prompt to prompt. In the order ``blocks``, all runs of one pair are made
-    before the next pair, because the pairs do not fit into memory together.
+    If ``order`` is "interleaved", all lanes run on a prompt before the next prompt, and the lane
+    that starts changes from prompt to prompt. If ``order`` is "blocks", all runs of one pair are
+    made before the next pair, because the pairs do not fit into memory together.
 
     With ``own_seeds``, no two runs use the same seed. Runs with the same seed draw the same random
     numbers, which correlates their texts, even texts of different prompts.
@@ -144,7 +144,8 @@ class Plan(Value):
     def key(self) -> str:
         """Return a hash of settings, prompts and repeats, independent of names and run order.
 
-        Settings at their default are left out, so adding a setting with a default changes no key.
+        Values equal to their defaults are left out, so the hash stays the same if a later version
+        adds a setting.
         """
         content = _plan_values(self)
         del content["order"]
@@ -185,9 +186,9 @@ def check_compared(lanes: Sequence[Lane]) -> None:
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
-    """Return "interleaved" if all pairs fit into ``free`` bytes together, else "blocks".
+    """Return the order of runs: "interleaved" if all pairs fit into memory, else "blocks".
 
-    ``needed`` has the bytes of each pair.
+    ``needed`` has the bytes of each pair, ``free`` the available bytes.
     """
     fits = free is not None and memory_margin(sum(needed)) <= free
     return "interleaved" if len(needed) == 1 or fits else "blocks"
@@ -232,7 +233,7 @@ def _typed(text: str) -> dict[str, str]:
 
 
 def escaped(value: str) -> str:
-    """Return a value escaped for ``parse_lane``."""
+    """Return a value with "," and "%" escaped, as ``parse_lane`` reads it."""
     return value.replace("%", "%25").replace(",", "%2C")
 
 
@@ -303,7 +304,7 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str) -> Plan:
-    """Return a saved plan; raises ConfigError for anything else."""
+    """Return the plan that ``plan_to_json`` wrote; raise ConfigError for other text."""
     try:
         return _plan_of(from_json(text, dict[str, Any]))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -327,7 +328,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return the value; its numbers keep their form in the file (1, not 1.0), as the key needs."""
+    """Return ``values`` as a ``kind``; numbers stay 1 or 1.0 as saved, since keys hash them."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

@@ -22,7 +22,7 @@ WARM_UP_TOKENS = 24
 
 
 def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """Return the plan, in order "blocks" if its pairs do not fit into memory together."""
+    """Return the plan, with order "blocks" if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan
@@ -43,9 +43,9 @@ def run_plan(
 
     Args:
         plan: The plan.
-        make: Makes blocks; yields a block's index and the next finished runs of that block.
+        make: Makes blocks (groups of runs); yields a block's index and its next finished runs.
         keep: Stores the runs that ``make`` yielded together, all or none.
-        done: The keys of the runs to skip.
+        done: The runs to skip, as indices of lane, prompt and repeat.
     """
     planned = blocks_of(plan, done)
     made_of = [0] * len(planned)
@@ -65,9 +65,9 @@ def blocks_of(
 ) -> list[tuple[PlannedRun, ...]]:
     """Group the missing runs into blocks; one device makes all runs of a block.
 
-    A block has all lanes of a prompt and repeat or, in "blocks" order, only the lanes of one pair.
-    If the plan does not measure the target alone, no times are compared, so each run has a block
-    of its own.
+    A block has all lanes of a prompt and repeat or, if ``plan.order`` is "blocks", only those with
+    the same pair. If the plan does not measure the target alone, no times are compared, so each run
+    has a block of its own.
     """
 
     def block(job: PlannedRun) -> object:

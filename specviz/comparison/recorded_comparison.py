@@ -1,4 +1,4 @@
-"""A comparison as compressed JSON, such as the example that the Compare page shows at first."""
+"""Read and write a comparison as compressed JSON, such as the example on the Compare page."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _MODELS = (
 
 
 class RegressionLimit(Value):
-    """A saved comparison, and the smallest ratio (new / saved figure) that passes."""
+    """A saved comparison, and the smallest ratio (new / saved speed or speedup) that passes."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
@@ -58,7 +58,11 @@ class RegressionLimit(Value):
 
     @staticmethod
     def of(options: argparse.Namespace, plan: Plan) -> RegressionLimit | None:
-        """Return the limit, or None without --against; raises ConfigError for an unusable file."""
+        """Return the limit that the options set; None without --against.
+
+        Raises:
+            ConfigError: An option or the saved file cannot be used.
+        """
         if options.against is None:
             if options.fail_below is not None or options.against_rate:
                 raise ConfigError(
@@ -131,9 +135,9 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return the error of the ratio as a factor; None if either speedup has no interval.
+    """Return a factor for the interval of new / saved speedup: [ratio / factor, ratio · factor].
 
-    The interval of the ratio is [ratio / factor, ratio · factor].
+    Return None if either speedup has no interval.
     """
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]
@@ -240,7 +244,10 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the names of settings that differ. A setting missing in the file has its default."""
+    """Return the names of settings in which the lanes differ.
+
+    A setting that is missing in the saved lane counts as its default.
+    """
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

@@ -25,9 +25,10 @@ from specviz.values import Value
 
 
 class KindResult(Value):
-    """Results of all lanes on prompts of one kind; ``kind`` is None for prompts without a kind.
+    """Results of all lanes on the prompts of one kind, such as stories.
 
-    ``over_first`` has each lane's speed divided by the first lane's; None for the first lane.
+    ``kind`` is None for prompts without a kind. ``over_first`` has each lane's speed / the first
+    lane's speed; None for the first lane.
     """
 
     kind: str | None
@@ -39,7 +40,7 @@ class KindResult(Value):
 class Comparison(Value):
     """The result of a comparison.
 
-    ``target`` has the figures of the target alone. If the lanes have different targets, ``target``
+    ``target`` has the results of the target alone. If the lanes have different targets, ``target``
     describes only the first lane's target; the rate of each lane's own target is in the result of
     the lane. ``kinds`` is empty if all prompts are of one kind.
     """

@@ -1,4 +1,4 @@
-"""The figures of a comparison as rows of text: one column per lane, one for the target alone.
+"""The results of a comparison as rows of text: one column per lane, one for the target alone.
 
 If the lanes have different targets, a row with each lane's target replaces the target's column.
 """
@@ -25,7 +25,7 @@ BEST = "★"
 
 
 class Row(Value):
-    """A figure: its name, its text for each lane and the target, and the best lanes' indices."""
+    """A table row, such as "Speedup": texts for lanes and target, and indices of best lanes."""
 
     name: str
     texts: tuple[str, ...]
@@ -34,7 +34,7 @@ class Row(Value):
 
 
 def rows_of(comparison: Comparison) -> tuple[Row, ...]:
-    """Return a row for each figure that at least one lane has."""
+    """Return a row for each value, such as the speedup, that at least one lane has."""
     own = () if has_one_target(comparison) else (_OWN_TARGET,)
     made = [_row(figure, comparison) for figure in (*_FIGURES, *own)]
     return tuple(row for row in made if any(text != UNKNOWN for text in row.texts))
@@ -70,7 +70,7 @@ def legend(comparison: Comparison) -> str:
 
 
 def cost_warnings(comparison: Comparison) -> str:
-    """Return what makes the lanes' c and v unreliable; "" if nothing does."""
+    """Return warnings about unreliable step costs (c and v) of lanes; "" if there are none."""
     found: dict[str, list[str]] = {}
     for lane in comparison.lanes:
         for warning in lane.cost_warnings:
@@ -86,7 +86,7 @@ def marked(row: Row) -> list[str]:
 
 
 class _Shown(Value):
-    """A figure of the catalogue, with its getters for a lane and for the target alone."""
+    """What a row shows: an entry of the catalogue, and how to read it from lane and target."""
 
     figure: Figure
     of: Callable[[LaneResult], Ratio | Spread | None]
@@ -108,7 +108,7 @@ def _row(shown: _Shown, comparison: Comparison) -> Row:
 
 
 def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
-    """Return the figure as text; ``UNKNOWN`` if ``found`` is None.
+    """Return a measured value of kind ``figure`` as text; ``UNKNOWN`` if ``found`` is None.
 
     A Ratio is shown as its mean with the interval, a Spread as its median with the range of runs.
     A speedup with a wide interval is shown as in a verdict: only the interval, or "too noisy".

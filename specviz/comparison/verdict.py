@@ -45,10 +45,10 @@ class ComparisonVerdict(Value):
 def verdict_of(
     results: Sequence[LaneResult], rates: Sequence[Values], *, untimed: bool = False
 ) -> ComparisonVerdict:
-    """Return the verdict.
+    """Return which lane is faster, by how much and why.
 
     Args:
-        results: The lanes' figures.
+        results: The lanes' results.
         rates: The log speeds of each lane.
         untimed: Whether several runs were made at once, so that there are no speeds.
     """
@@ -84,7 +84,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return the ratio of two runs with the interval that follows from their timing.
+    """Return the ratio of two lanes' speeds with an interval from the timing of their only runs.
 
     If a lane has several runs, or if the lanes have different targets, return ``found`` unchanged.
     """
@@ -100,7 +100,7 @@ def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Return the lanes, fastest first, by mean log speed.
+    """Return the indices of the lanes, fastest first, by mean log speed.
 
     The mean is over the prompts and repeats for which all lanes have a run.
     """

@@ -40,14 +40,14 @@ class _Medians(Value):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A cause of the speed difference: its part of the log-ratio of the speeds, and its text."""
+    """A cause of the speed difference: ``weight``, its part of log(speed ratio), and its text."""
 
     weight: float
     words: str
 
 
 def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
-    """Return why ``first`` is faster, as the end of a sentence; empty if a figure is unknown."""
+    """Return why ``first`` is faster, as the end of a sentence; "" if a needed value is unknown."""
     ours, theirs = _medians(first, same_target), _medians(second, same_target)
     if ours is None or theirs is None:
         return ""

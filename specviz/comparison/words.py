@@ -19,7 +19,7 @@ def num_runs(plan: Plan) -> int:
 
 
 def basis(comparison: Comparison) -> str:
-    """Return what the comparison is based on: runs, prompts, repeats and machines, as text."""
+    """Return the numbers of runs, prompts and repeats, and the machines, as a text."""
     plan, wanted = comparison.plan, num_runs(comparison.plan)
     count = f"{comparison.count} runs" if comparison.complete else (
         f"{comparison.count} of {wanted} runs"
@@ -30,7 +30,7 @@ def basis(comparison: Comparison) -> str:
 
 
 def made_on(comparison: Comparison) -> str:
-    """Return the devices by kind, as text; empty if the runs were not distributed."""
+    """Return on how many devices of which kinds the runs were made; "" without a cluster."""
     if not comparison.shared_out:
         return ""
     count = sum(each.devices for each in comparison.machines)
@@ -39,7 +39,7 @@ def made_on(comparison: Comparison) -> str:
 
 
 def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:
-    """Return sentences about the lanes' bodies, with a warning for a weak baseline.
+    """Return sentences on the lanes' simulated sizes, with a warning for a weak baseline.
 
     Lanes with the same sentences share one entry.
     """
@@ -58,7 +58,7 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the shared settings in one line: prompt, temperature, seeds, length and so on.
+    """Return the settings that all lanes share, as one line: prompt, temperature, seeds and so on.
 
     Seeds are left out at temperature 0, where they have no effect.
     """

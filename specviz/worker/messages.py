@@ -63,18 +63,18 @@ class PrepareRequest(PairRequest):
 
 
 class CheckRequest(PairRequest):
-    """Check a pair, and check that the pair can continue ``prompts``."""
+    """Check the files of a pair without loading it, and that it can continue ``prompts``."""
 
     prompts: tuple[TypedPrompt, ...] = ()
     chat: bool = False
 
 
 class RoomRequest(PairRequest):
-    """Ask how much memory is available for simulated sizes of a pair. This takes about a second."""
+    """Ask what limits the simulated sizes of a pair, such as memory; takes about a second."""
 
 
 class StudyRequest(PairRequest):
-    """Run a study on a pair; the worker sends the values one by one."""
+    """Run a study (a measurement other than a run); the worker sends its values one by one."""
 
     study: Study
 
@@ -84,7 +84,7 @@ class UnloadRequest(Request):
 
 
 class EndCalibrationRequest(Request):
-    """End the new measurement of step costs that a user requested; stored costs stay valid."""
+    """End a user's new measurement of step costs early; stored costs stay valid."""
 
 
 # Signals
@@ -131,7 +131,7 @@ class PairGone(Value):
 
 
 class Doing(Value):
-    """The current activity; None if there is nothing to show."""
+    """The worker's current activity as shown on pages; None if there is nothing to show."""
 
     progress: Progress | None
 
@@ -164,7 +164,7 @@ class RunRound(RunEvent):
 
 
 class RunTimed(RunEvent):
-    """The baseline measured so far, sent repeatedly after the last round until ``over`` is true."""
+    """The times of the target alone so far, sent repeatedly until ``over`` is true."""
 
     baseline: Baseline
     text: str
@@ -180,7 +180,7 @@ class RunRecord(RunEvent):
 
 
 class OutlookMade(RunEvent):
-    """The predicted speedups of a run, if they were predicted after the run began."""
+    """The predicted speedups of a run, sent if ``RunStarted`` could not have them yet."""
 
     outlook: Outlook
 

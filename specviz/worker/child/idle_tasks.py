@@ -89,7 +89,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Add the measurements for a pair's first runs before all other tasks."""
+        """Put the measurements that a pair's first runs need before all other tasks."""
         drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -114,7 +114,7 @@ class IdleTasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
     def predict(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """Add a task that predicts the speedups of a run (``Outlook``), if they can be forecast."""
+        """Add a task that predicts the speedups of a run and sends them, if it can be forecast."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):
             return
@@ -122,7 +122,7 @@ class IdleTasks:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """Do one task; a task that a request interrupts stays in the list.
+        """Do the most urgent task; if a request interrupts the task, it stays in the list.
 
         The activity shown to the user is cleared only after the last task or an interruption.
         """

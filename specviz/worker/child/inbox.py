@@ -1,6 +1,6 @@
-"""The child's end of the link: an inbox with its own thread, and an outbox.
+"""The worker's end of the link to the dashboard: an inbox with its own thread, and an outbox.
 
-When the parent closes its end or dies, the process ends at once.
+When the dashboard closes its end or dies, the worker process ends at once.
 """
 
 from __future__ import annotations

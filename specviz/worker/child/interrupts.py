@@ -24,9 +24,9 @@ class Interrupted(BaseException):
 
 
 class TaskInterrupts:
-    """Interrupts the main thread.
+    """Interrupts the main thread while it is in an ``until`` block.
 
-    Create this object in the main thread; call ``poke`` in other threads.
+    Create this object in the main thread; call ``poke`` in other threads to interrupt it.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class TaskInterrupts:
         signal.signal(signal.SIGINT, self._on_signal)
 
     def until(self, reason: Callable[[], bool]) -> _Until:
-        """Return a context manager in which a poke raises ``Interrupted`` if ``reason`` is true."""
+        """Return a context in which ``poke`` raises ``Interrupted`` if ``reason()`` is true."""
         return _Until(self, reason)
 
     def poke(self) -> None:
@@ -85,7 +85,7 @@ _EDGES = {_Until.__enter__.__code__, _Until.__exit__.__code__}
 
 
 def _is_at_edge(frame: FrameType | None) -> bool:
-    """Return whether a block's entry or exit, an import, or a log record is being executed.
+    """Return whether the frame is in an entry or exit of ``_Until``, an import, or a log call.
 
     A library whose import was interrupted would stay half imported, and an interrupted log record
     would keep the lock of all loggers.

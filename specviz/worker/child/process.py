@@ -147,8 +147,9 @@ class Process:
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
         """Time the target alone, then measure missing step costs, until a stop signal.
 
-        Slices timed before the signal are kept. If the signal comes before the first slice, the run
-        is reported as stopped, otherwise as done.
+        The target alone is timed in slices, each along a part of the text. Slices timed before the
+        signal are kept. If the signal comes before the first slice is timed, the run is reported as
+        stopped, otherwise as done.
         """
         try:
             with self._until_stopped(request):
@@ -214,9 +215,9 @@ class Process:
                 self._send(StudyFound(request_id=request.id, value=value))
 
     def _study_between_stops(self, request: StudyRequest, values: Generator[object]) -> None:
-        """Send the values; a stop takes effect only between two values.
+        """Send the values of a study as they arrive; a stop takes effect only between two values.
 
-        The study is then closed, which makes it save its progress.
+        After a stop, the study is closed, which makes it save its progress.
         """
         with closing(values):
             for value in values:
@@ -249,7 +250,7 @@ def _room(request: RoomRequest) -> BodyRoom:
 
 
 def _unexpected(error: Exception) -> SpecvizError:
-    """Return the error that a page shows; only the traceback contains file paths."""
+    """Return the error to show on a page: type and first line, without the traceback."""
     message = (error.strerror or "") if isinstance(error, OSError) else str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     named = ": ".join([type(error).__name__, *lines[:1]])

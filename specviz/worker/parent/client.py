@@ -52,9 +52,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Client of the worker process, safe to call from any thread.
 
-    The process starts with the first request. ``on_over`` is called once for every run that was
-    submitted with ``kept``, has a trace and did not fail. The call is made in the link's thread
-    or in the thread that calls ``close``.
+    The process starts with the first request. When a run ends that was submitted with ``kept``,
+    has a trace and did not fail, ``on_over`` is called once, in the thread of the link to the
+    process or in the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
@@ -82,7 +82,7 @@ class Worker:
 
     @property
     def waits(self) -> bool:
-        """Return whether a request, or the preparation of a pair, is waiting."""
+        """Return whether a request, or a pair to load and measure, is waiting for the process."""
         with self._lock:
             return self._queue.waits
 
@@ -111,7 +111,7 @@ class Worker:
             return replace(self._status, preparing=preparing)
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
-        """Load a pair when no request waits; then measure step costs and acceptance on it.
+        """Load a pair once no request waits; then measure its step costs and acceptance.
 
         Args:
             fresh: Measure step costs again, in case the stored costs are wrong.
@@ -164,14 +164,14 @@ class Worker:
         return check
 
     def room(self, spec: PairSpec) -> Room:
-        """Queue a measurement of the memory available for simulated sizes of a pair."""
+        """Queue a measurement of what limits the simulated sizes of a pair, such as memory."""
         room = Room()
         with self._lock:
             self._join(RoomRequest(spec=spec), room)
         return room
 
     def study(self, spec: PairSpec, study: Study) -> StudyHandle:
-        """Queue a study on a pair."""
+        """Queue a study, a measurement on a pair other than a run, such as scoring a text."""
         request = StudyRequest(spec=spec, study=study)
         studying = StudyHandle(request.id, self._stop_study)
         with self._lock:
@@ -179,7 +179,7 @@ class Worker:
         return studying
 
     def end_calibration(self) -> None:
-        """End the new measurement of step costs that a user requested; stored costs stay valid."""
+        """End a user's new measurement of step costs early; stored costs stay valid."""
         with self._lock:
             if self._status.calibrating:
                 self._join(EndCalibrationRequest())
@@ -198,7 +198,7 @@ class Worker:
                 self._cancel(self._queue.active)
 
     def cancel_preparing(self, spec: PairSpec) -> None:
-        """Cancel the preparation of this pair. Runs and preparations of other pairs continue."""
+        """Cancel what ``prepare`` began or planned for this pair; runs and other pairs continue."""
         with self._lock:
             wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:
@@ -209,14 +209,14 @@ class Worker:
                         self._cancel(active)
 
     def cancel_release(self, session: str) -> None:
-        """Cancel the release of a session whose tab is still open."""
+        """Cancel ``release``, because the session's browser tab is still open."""
         with self._lock:
             timer = self._releases.pop(session, None)
         if timer is not None:
             timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
-        """Stop a closed tab's runs after ``grace`` seconds, unless the release is cancelled."""
+        """Stop a closed browser tab's runs after ``grace`` seconds, unless this is cancelled."""
         self.cancel_release(session)
         timer = Timer(grace, self._end_session, [session])
         timer.daemon = True
@@ -359,10 +359,10 @@ class Worker:
     # The end of the process
 
     def _on_end(self, link: Link, code: int | None) -> None:
-        """Report the lost request as failed, and start another process.
+        """Report the request that was in progress as failed, and start another process.
 
-        If the process died before it got a request, the next request starts another process.
-        So a process that always dies at once is not restarted forever.
+        If the process died before it got a request, only the next request starts another one,
+        so a process that always dies at once is not restarted forever.
         """
         with self._lock:
             if link is not self._link:

@@ -140,10 +140,10 @@ class Run:
         self._state = "running"
 
     def take_timing(self, timing: RunTimed) -> None:
-        """Store the baseline measured so far.
+        """Store the times of the target alone (the baseline) measured so far.
 
-        The worker sends the baseline after the last round and again after each slice, until
-        ``over`` is true.
+        The worker times the target alone along parts of the text (slices), and sends the times
+        after each slice until ``over`` is true.
         """
         assert self._record is not None
         self._record = replace(
@@ -185,7 +185,7 @@ class Run:
 
 
 class PendingResult(Generic[T]):
-    """A result about a pair that arrives later; ``end`` sets ``result`` and ``error``."""
+    """A result that the worker sends later; ``end`` sets ``result`` and ``error``."""
 
     def __init__(self) -> None:
         self.result: T | None = None
@@ -207,11 +207,11 @@ class PendingResult(Generic[T]):
 
 
 class Check(PendingResult[PairCheck]):
-    """The pending check of a pair."""
+    """The result of checking a pair, once it has arrived."""
 
 
 class Room(PendingResult[BodyRoom]):
-    """The pending measurement of the memory for simulated sizes of a pair."""
+    """What limits the simulated sizes of a pair, such as memory, once it is measured."""
 
 
 class StudyHandle(PendingResult[bool]):

@@ -25,8 +25,8 @@ _SECONDS_TO_END = 5.0
 class Link:
     """A worker process. A thread calls ``on_event`` for each event, then ``on_end`` once.
 
-    ``on_end`` receives the exit code. A second thread sends messages, so callers never block, even
-    if a large prompt fills the socket's buffer.
+    ``on_end`` gets the exit code, or None if the process did not start. A second thread sends
+    messages, so callers never block, even if a large prompt fills the socket's buffer.
     """
 
     def __init__(

@@ -26,8 +26,8 @@ class PairStatus(Value):
 
     ``preparing`` is set while a pair is being loaded or unloaded, or soon will be. ``progress``
     is the current activity, in any state. ``calibrating`` is set while step costs are measured
-    again at a user's request. ``parts`` are the activities of the last loading, with durations;
-    ``notices`` report what loading changed.
+    again at a user's request. ``parts`` are the steps of the last loading, with durations;
+    ``notices`` report what loading changed, such as quantised weights.
     """
 
     state: PairState = "none"
@@ -63,7 +63,7 @@ class PairStatus(Value):
                 return replace(self, calibrating=event.going)
 
     def after_request(self, error: SpecvizError | None) -> PairStatus:
-        """Return the status after the end of a request that may have loaded a pair."""
+        """Return the status after a request ended; if it was loading a pair, that is over, too."""
         if self.state != "loading":
             return self
         if error is None:

@@ -14,14 +14,14 @@ Handle = Run | Check | Room | StudyHandle
 
 
 class QueuedRequest(Value):
-    """A request that has not ended, and the handle that its caller holds."""
+    """A request that has not ended, and the handle through which its caller gets results."""
 
     request: Request
     handle: Handle | None = None
 
     @property
     def run(self) -> Run | None:
-        """Return the request's run, or None if there is no unfinished run."""
+        """Return the run to which the request belongs; None if there is none or it has finished."""
         run = self.handle
         return run if isinstance(run, Run) and not run.finished else None
 
@@ -38,21 +38,21 @@ class QueuedRequest(Value):
                 self.run.end("failed" if event.error else done, event.error)
 
     def fail(self, error: SpecvizError) -> None:
-        """End a pending result with an error; do nothing for a run."""
+        """End the caller's pending result with an error; do nothing if the handle is a run."""
         if isinstance(self.handle, PendingResult):
             self.handle.end(None, error)
 
     def lose(self, error: SpecvizError) -> None:
-        """End the request because the process died during it."""
+        """End the run or pending result with an error, because the process died."""
         if self.run is not None:
             self.run.end("failed", error)
         self.fail(error)
 
 
 class RequestQueue:
-    """The active and the waiting requests.
+    """The request in progress (``active``) and those that wait.
 
-    ``wanted`` is a pair to prepare; the preparation starts when no request waits.
+    ``wanted`` is a pair to load and measure, which starts once no request waits.
 
     Not thread-safe: the worker's client uses it under its own lock.
     """
@@ -69,7 +69,7 @@ class RequestQueue:
 
     @property
     def waits(self) -> bool:
-        """Return whether a request is waiting, or the preparation of a pair is planned."""
+        """Return whether a request, or a pair to load and measure, is waiting."""
         return bool(self._waiting) or self.wanted is not None
 
     @property

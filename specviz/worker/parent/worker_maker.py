@@ -1,4 +1,4 @@
-"""The run maker that uses the worker process, for background jobs."""
+"""Make the runs of background jobs in the worker process (see ``measure.run_makers``)."""
 
 from __future__ import annotations
 
