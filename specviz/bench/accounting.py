@@ -171,7 +171,10 @@ def _described(run: AccountedRun) -> str:
 
 
 def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
-    """Return median and range of observed / accounted speedup, by simulated size and --step."""
+    """Return one table row for each simulated size (body) and value of ``--step``.
+
+    A row has the median and the range of observed / accounted speedup over the runs.
+    """
     groups: dict[tuple[str, str], list[AccountedRun]] = defaultdict(list)
     for run in runs:
         groups[run.step, run.body].append(run)

@@ -66,7 +66,10 @@ def same_gamma(gamma: int) -> Assistance:
 
 
 def at_gamma(seconds: Mapping[str, Sequence[float]], gamma: int) -> dict[str, Sequence[float]]:
-    """Return ``seconds`` with this γ removed from its keys: ``record 5`` becomes ``record``."""
+    """Return the seconds of the lanes, with this γ removed from the lanes' keys.
+
+    For γ = 5, the key ``record 5`` becomes ``record``. Keys with another γ or none stay the same.
+    """
     return {key.removesuffix(f" {gamma}"): value for key, value in seconds.items()}
 
 

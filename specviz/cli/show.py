@@ -72,7 +72,12 @@ def _write_replay(trace: AnyTrace, path: Path) -> None:
 
 
 def print_report(trace: Trace, own_speedup: float | None = None) -> None:
-    """Print a run as JSON; ``own_speedup`` is the speedup of the same pair at its real size."""
+    """Print the settings and results of a run as JSON.
+
+    Args:
+        own_speedup: The speedup that the run's pair has with its models at their real size. Give it
+            only if the run simulated a larger size and this speedup is known.
+    """
     from specviz.figures.metrics import metrics
     from specviz.figures.waterfall import waterfall
 

@@ -167,7 +167,10 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Set how many CPU devices fit into the node's memory; do nothing if runs are timed."""
+        """Limit the node's CPU devices to the number that fits into its memory.
+
+        If runs are timed, the limit stays at one device. GPU devices have no such limit.
+        """
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)

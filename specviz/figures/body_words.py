@@ -31,7 +31,11 @@ _MEANING = (
 
 
 class SpeedupWithoutBody(Value):
-    """The observed speedup of the same pair at its real size, with its interval if known."""
+    """The observed speedup of a pair with its models at their real size.
+
+    It is shown beside the speedup of a run that enlarged these models. ``low`` and ``high`` are the
+    ends of its interval, if known.
+    """
 
     value: float
     low: float | None = None
@@ -141,13 +145,13 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
 
 
 def bodies_title(pair: PairInfo) -> str:
-    """Return the text by which the library stores a pair's simulated sizes: "target body 122 M"."""
+    """Return the library's key for a pair's simulated sizes, such as "target body 122 M"."""
     titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
 
 
 def shown_bodies_title(stored: str) -> str:
-    """Return the text of `bodies_title` as pages show it.
+    """Return what pages show for a key of `bodies_title`.
 
     An example is "target at the cost of a 122 M model".
     """

@@ -71,11 +71,11 @@ def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
 
 
 def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
-    """Return whether a table of step costs covers rounds with these settings.
+    """Return whether the cost of rounds with these settings follows from the step costs.
 
-    A table covers rounds of γ candidates, drafted one after another, if it has draft steps or if
-    no model drafts. Without a table, return whether any table could cover rounds with these
-    settings.
+    Every round must draft γ candidates, one after another. If a model drafts, the step costs must
+    include draft steps. If ``costs`` is None, return whether the cost could follow from any step
+    costs.
     """
     if not (config.is_chain and config.draft_until == "count"):
         return False

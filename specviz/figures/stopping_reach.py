@@ -220,7 +220,7 @@ def _reach(
 def _round_cost(costs: DraftingCosts, count: int) -> float:
     if count >= len(costs.verify):
         raise ConfigError(
-            f"The step costs have no verification of {count + 1} tokens.",
+            f"The step costs include no cost of verifying {count + 1} tokens.",
             remedy="Run with a smaller γ.",
         )
     drafting = costs.draft_first + (count - 1) * costs.draft_next if count else 0.0

@@ -96,7 +96,10 @@ class SharedStudy(Study, Protocol):
 
 @runtime_checkable
 class SavingStudy(Study, Protocol):
-    """A study that can be closed between two values; it saves its progress when it is closed."""
+    """A study that saves its progress when it is stopped.
+
+    To stop it, wait for the next value of ``find``, then close the generator.
+    """
 
     @property
     def saves(self) -> bool: ...

@@ -62,7 +62,8 @@ class TextScores(Value):
         The scores come from one pass over the whole text. The pass sums in another order than the
         single steps that wrote the text. In low precision, a token that won a near tie in a step
         can therefore have target probability 0 in the pass. Such a token gets the smallest positive
-        probability. Its odds become 1 if it is the draft's likeliest token, else 0.
+        probability. The token's odds, its acceptance probability, become 1 if the draft's likeliest
+        token is the same, else 0.
         """
         if self.impossible_at is None:
             return self

@@ -1,7 +1,8 @@
 """The text that each token adds, where a character may be split over several tokens.
 
-``pieces``, as in ``Trace.pieces``, has the bytes of tokens that are not whole characters. If a
-character is split, its last token adds the whole character; the earlier tokens add nothing.
+``pieces`` (see ``Trace.pieces``) has the bytes of every token that contains only a part of some
+character. If a character is split, its last token adds the whole character; the earlier tokens add
+nothing.
 """
 
 from __future__ import annotations

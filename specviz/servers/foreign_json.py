@@ -241,9 +241,10 @@ def _may_become(key: str, text: str, place: int) -> bool:
 
 
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-    """Return each text with its spans replaced by ``[key]``; None for a text without a span.
+    """Replace the spans in the texts by ``[key]``; return None for a text that has no part of one.
 
-    ``spans`` are index ranges of the joined texts.
+    ``spans`` are index ranges of the concatenated texts. If a span extends over several texts,
+    ``[key]`` is in the first of them.
     """
     found, begin, first = list[str | None](), 0, 0
     for text in texts:

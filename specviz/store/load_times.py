@@ -30,7 +30,10 @@ class _Load(Value):
 
 
 class _Loads(Value):
-    """The latest loads of similar pairs, which share a key in the store; the newest is last."""
+    """One entry for each of the latest times that a similar pair was loaded; the newest is last.
+
+    Similar pairs share a key in the store.
+    """
 
     loads: tuple[_Load, ...] = ()
 

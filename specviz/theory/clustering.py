@@ -2,8 +2,9 @@
 
 The state of the text, easy or hard, is a Markov chain over its tokens; the state at a token
 determines the probability that its candidate is accepted. At equal mean acceptance, the clustering
-changes the tokens per round at any finite gamma, but not at infinite gamma: the expected rejections
-of Yin et al. 2024, theorem 1, depend only on the mean.
+changes the tokens per round at any finite gamma, but not at infinite gamma. At infinite gamma, only
+rejections end a round, so the expected rejections determine the tokens per round; and they depend
+only on the mean acceptance (Yin et al. 2024, theorem 1).
 """
 
 from __future__ import annotations

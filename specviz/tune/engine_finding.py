@@ -19,9 +19,11 @@ def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
 
 
 def _lossless_cell(candidate: Candidate, matching: Cell) -> Cell:
-    """Return the candidate's speedup and tokens per round under its own acceptance rule.
+    """Return the candidate's cell at the γ and temperature of ``matching``.
 
-    They apply to the γ and temperature of ``matching``. If they are not known, return ``matching``.
+    The speedup and tokens per round in ``matching`` assume that the draft proposes its likeliest
+    token. Those in the returned cell apply to the candidate's own settings. If they are unknown,
+    return ``matching``.
     """
     return candidate.surface.cell(matching.gamma, matching.temperature) or matching
 

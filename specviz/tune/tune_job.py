@@ -155,10 +155,10 @@ class TuneJob(MakerJob):
         return question.continuations + self._num_texts - question.num_texts
 
     def _num_more(self, seconds: float) -> int:
-        """Return how many further continuations are needed and fit into the time.
+        """Return how many further continuations to score now: those needed, if there is time.
 
-        The needed number is only estimated roughly. So the result is at most the number of texts
-        that exist.
+        With few texts, the estimate of the needed number is rough. So one call at most doubles the
+        number of continuations; then the caller calls again for a better estimate.
         """
         best, have = self.answer.best, self._continuations
         if best is None or not best[1].num_texts or not self._seconds:

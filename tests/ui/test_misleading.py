@@ -83,7 +83,7 @@ def test_mean_and_tail() -> None:
             1.0,
             0.1,
             1.0,
-            ("every text has a speedup of **", "The best γ is 15 for the mean speedup and for"),
+            ("every text has a speedup of **", "The best γ is 15, both for the mean speedup and"),
         ),
         (0.85, 0.0, 1.0, ("the mean speedup is", "γ up to 16, where this search ends, is 16 for")),
     ],

@@ -81,10 +81,12 @@ class TargetLane(Protocol):
         ...
 
     def timed(self, token_ids: Sequence[int], index: int) -> tuple[float, ...]:
-        """Feed these tokens in turn as if the target had emitted them.
+        """Feed these tokens one by one, as if the target had emitted them; time each step.
+
+        Each step also samples a token, as in decoding, although the next token is given.
 
         Returns:
-            The seconds of each step, including its draw.
+            The seconds of each step, including the sampling.
         """
         ...
 

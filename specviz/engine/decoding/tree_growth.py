@@ -9,12 +9,12 @@ exact:
   candidates are the nodes with the likeliest paths. The tree is a function of the text, so it is
   fixed before the target's tokens are drawn. With any such tree, the output is exact.
 * ``SampledGrowth`` for the lossless rule. Children are drawn without replacement, and all of them
-  are verified. A node's number of children is fixed before they are drawn. The number depends on
+  are verified. The number of a node's children is fixed before any of them is drawn. It depends on
   the likelihoods of the nodes at this depth and on the sorted probabilities of their next tokens,
   but not on the tokens that are drawn. So the children have the distribution that the verification
-  assumes, and the token after every accepted path has the target's distribution. If children were
-  removed because of their own low probability, unlikely tokens would be tested less often than the
-  verification assumes.
+  assumes, and the token after every accepted path has the target's distribution. A growth that
+  draws children and then removes the improbable ones is not exact: it tests unlikely tokens less
+  often than the verification assumes.
 """
 
 from __future__ import annotations

@@ -104,9 +104,9 @@ class Stream(Value):
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Choose how many bytes one timing of a bandwidth measurement adds up, and how often.
+    """Choose how large an array the bandwidth measurement sums, and how often in one timing.
 
-    A sum reads more bytes than the caches can store, so its time depends on the memory.
+    The array is larger than the caches, so the time of a sum depends on the memory.
 
     On a GPU, a timing ends with a synchronisation, which would take a large part of the time of a
     short sum. So a timing contains several long sums. Each of them reads at most a quarter of the

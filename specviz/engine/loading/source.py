@@ -89,7 +89,10 @@ class Source(ABC):
     def _loader(
         self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
-        """Return a ``from_pretrained`` whose arguments for this file format are filled in."""
+        """Return a function that loads the model and takes ``from_pretrained``'s other arguments.
+
+        The arguments that this file format determines, such as the folder, are already bound.
+        """
 
     def _read_packed(self, config: Any, report: Callable[[int, int], None]) -> Model:
         """Return the model with weights that stay quantised."""

@@ -31,9 +31,10 @@ Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
 
 
 def read_alone(reading: Reading[T]) -> T:
-    """Make each pass that a reading yields, send it the logits, and return its result.
+    """Run a reading, a generator of model passes, to its end and return its result.
 
-    If a pass fails, its error is raised at the generator's ``yield``.
+    Each pass that the reading yields is made, and the logits are sent to the reading. If a pass
+    fails, its error is raised at the generator's ``yield``.
     """
     try:
         feed = next(reading)

@@ -25,10 +25,11 @@ class ReadText(Value, eq=False):
     draft: Step | None  # None if the drafter has no cache of its own
 
     def num_shared(self, prompt_ids: Sequence[int]) -> int:
-        """Return how many cache rows a run with this prompt copies.
+        """Return how many cache rows of this text a run with the prompt ``prompt_ids`` copies.
 
-        If the prompt continues the earlier prompt, these are the rows of all tokens that it shares
-        with this text. If the earlier prompt is run again, they are those that its run copied.
+        If ``prompt_ids`` continues this text's prompt, the run copies the rows of all leading
+        tokens that ``prompt_ids`` and this text have in common. If ``prompt_ids`` is this text's
+        prompt, the run copies as many rows as this text's own run: ``num_copied``.
         """
         same = 0
         for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):

@@ -143,7 +143,11 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _timing_word(run: ShownRun) -> str:
-    """Return the key of the caption that fits the state of the target's timing."""
+    """Return the key of the run's caption.
+
+    The key is "measuring" until the run is complete. Then it is "timed" if the target alone was
+    timed, else "untimed".
+    """
     if run.growing:
         return "measuring"
     return "timed" if target_alone_ms(run) else "untimed"

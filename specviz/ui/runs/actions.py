@@ -61,10 +61,10 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
-        help=f"The page Compare plays up to {MOST_LANES} runs side by side. Up to "
-        f"{MAX_LANES} runs of specviz also become lanes, which you can measure again. A lane gets "
-        "the pair and the settings of its run. Prompt, device and dtype are not copied, because "
-        "all lanes of a comparison share them.",
+        help=f"The page Compare plays up to {MOST_LANES} runs side by side. For runs of specviz, "
+        f"it also adds up to {MAX_LANES} lanes: the pair and the settings of a run, which you can "
+        "measure again. Prompt, device and dtype are not copied, because all lanes of a comparison "
+        "share them.",
     )
     lanes, beside = (
         st.session_state.get(LANES_HANDOVER, ()),

@@ -15,9 +15,10 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request for the limits on the pair's simulated sizes; make it at the first call.
+    """Return the worker's request for the limits on the pair's simulated sizes, pending or done.
 
-    The result is None if the pair is neither embedded nor loaded.
+    The first call sends the request, if the pair is embedded or loaded. Until a request was sent,
+    the result is None.
     """
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (

@@ -12,7 +12,7 @@ import streamlit as st
 
 
 def press_button(label: str, *, key: str, **options: Any) -> None:
-    """Draw a button whose press ``take_press`` reports."""
+    """Draw a button; ``take_press`` with the same key returns whether the user pressed it."""
     st.button(label, key=key, on_click=press, args=(key,), **options)
 
 

@@ -55,9 +55,9 @@ def handle_player_events(worker: Worker, history: History, session: str, key: st
 
 
 def handle_moment(history: History, key: str, shown: str) -> bool:
-    """Store the point of the shown run at which the user wants a replay to open.
+    """Store the point at which replays of the shown run open, if the user chose a new one.
 
-    Return whether there was a new request.
+    Return whether the user did. ``shown`` is the id of the shown run.
     """
     request = _new_request(history, key, "moment", MomentRequest)
     if request is None or request.run != shown:

@@ -159,7 +159,11 @@ def _state_word(run: Run, state: RunState) -> str:
 
 
 def _meanwhile(shown: ShownRun, run: Run, over: bool) -> str:
-    """Return a sentence that says which run is shown while the newest run has no round."""
+    """Return a sentence about the newest run, ``run``, while it has no rounds to show.
+
+    The player shows ``shown`` instead, an older run or the recorded run. ``over``: whether the
+    newest run has ended.
+    """
     if run.config.forks and run.state == "running":
         return "The fork begins. It first repeats the rounds before the change."
     substitute = "the recorded run" if shown.id == RECORDED else "the previous run"

@@ -1,7 +1,7 @@
 """Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
-The link contains every setting. So the page Claims can link to a chart that shows where a claim
-stops being true.
+A page's link contains all settings of the page. So the page Claims can link to a chart that shows
+where a claim stops being true.
 """
 
 from __future__ import annotations

@@ -150,7 +150,8 @@ def show_bias_formulas() -> None:
         r"Yin et al. 2024, theorem 4. The residual r with the smallest bias is "
         r"$\max(0, p_{\text{target}} - b\,p_{\text{draft}})$, normalised. Under the condition of "
         r"theorem 5, it equals the lossless residual, "
-        r"$\max(0, p_{\text{target}} - p_{\text{draft}})$. This equality is derived here.",
+        r"$\max(0, p_{\text{target}} - p_{\text{draft}})$. specviz derives this equality; it is "
+        r"not in the paper.",
     )
     show_formula(
         r"b_\varepsilon = \min\!\left(1, \tfrac{p_{\text{target}} + \varepsilon}"

@@ -38,9 +38,10 @@ class AlphaEstimate(Value):
 
 
 def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
-    """Draw tokens per round at each stickiness: exact, and by the formula with the mean alpha.
+    """Plot tokens per round over stickiness: exact, and by the formula with the mean alpha.
 
-    The text has easy and hard tokens. Stickiness is the correlation of neighbours in this respect.
+    Each token of the text is easy or hard. Stickiness is the correlation between the states, easy
+    or hard, of neighbouring tokens.
     """
     made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens per round, τ")
     texts = [replace(text, stickiness=each) for each in STICKINESS]

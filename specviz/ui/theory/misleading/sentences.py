@@ -57,7 +57,7 @@ def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, 
     end = distributions[-1].gamma
     best = f"best γ up to {end}, where this search ends," if end in (mean, tail) else "best γ"
     if mean == tail:
-        return f"The {best} is {mean} for the mean speedup and for {_TAIL}."
+        return f"The {best} is {mean}, both for the mean speedup and for {_TAIL}."
     if tail is None:
         return f"The {best} is {mean} for the mean speedup; for {_TAIL}, no γ pays."
     if mean is None:
