@@ -16,7 +16,7 @@ from specviz.ui.train.current import (
     target_name,
 )
 from specviz.ui.train.result_section import show_kept_draft, show_result, switch_if_asked
-from specviz.ui.train.sections import follow_training, show_costs, show_empty
+from specviz.ui.train.sections import follow_training, show_costs, show_example
 from specviz.ui.widgets.page_parts import page_head, show_heading
 from specviz.ui.widgets.pair_panel import has_chat, pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
@@ -60,7 +60,7 @@ if settings.kept is None and (job is None or not job.going):
 if settings.error is not None:
     show_error(settings.error)
 if job is None:
-    show_empty()
+    show_example()
 else:
     follow_training(job)
 result = job.result if job is not None and not job.going else None

@@ -119,7 +119,10 @@ def trained(**link: str) -> tuple[AppTest, TrainingJob]:
 def test_shows_the_costs_before_the_first_training() -> None:
     app = page_of("train")
     text = page_text(app)
-    assert "No training yet." in text
+    assert "Recorded example" in text
+    (shown,) = charts(app).values()
+    last = [each["y"][-1] for each in shown["data"]]
+    assert [round(each, 3) for each in last] == [0.517, 0.47, 0.439]  # as on the head's card
     assert ":orange-badge[predicted]" in text
     (table,) = app.table
     assert list(table.value["draft"]) == ["**EAGLE-3 head**", "Medusa heads", "Small model"]

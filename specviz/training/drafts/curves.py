@@ -81,20 +81,28 @@ def logged_curves(folder: Path, planned: int) -> Curves:
     curves = Curves()
     for row in _rows(folder / LOG):
         try:
-            curves.add(
-                Trained(
-                    step=int(row["step"]),
-                    planned=planned,
-                    loss=float(row["loss"]),
-                    seconds=float(row["seconds"]),
-                    accepted=tuple(map(float, row.get("accepted", ()))),
-                    agreeing=tuple(map(float, row.get("agreeing", ()))),
-                    expected=float(row.get("expected", 0.0)),
-                )
-            )
+            curves.add(_step(row, planned, loss=float(row["loss"]), seconds=float(row["seconds"])))
         except (KeyError, TypeError, ValueError):  # a line that was cut off
             continue
     return curves
+
+
+def evaluations(draft: Path) -> tuple[Trained, ...]:
+    """Return the evaluations on held-out texts that are stored beside a draft's weights."""
+    rows = list(_rows(draft / CURVE))
+    return tuple(_step(row, int(rows[-1]["step"]), loss=0.0, seconds=0.0) for row in rows)
+
+
+def _step(row: dict[str, Any], planned: int, *, loss: float, seconds: float) -> Trained:
+    return Trained(
+        step=int(row["step"]),
+        planned=planned,
+        loss=loss,
+        seconds=seconds,
+        accepted=tuple(map(float, row.get("accepted", ()))),
+        agreeing=tuple(map(float, row.get("agreeing", ()))),
+        expected=float(row.get("expected", 0.0)),
+    )
 
 
 def curve_text(curves: Curves) -> str:

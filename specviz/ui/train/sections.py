@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +12,8 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.record.body_costs import BodyRoom
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, TOKENS, WHOLE_PERCENT
+from specviz.record.pairs import CHAT_PAIR, pairs_folder
+from specviz.training.drafts.curves import evaluations
 from specviz.training.drafts.estimate import estimate, long_time, measured_arithmetic
 from specviz.training.drafts.plan import KINDS, TrainingPlan
 from specviz.training.drafts.progress import Trained
@@ -29,15 +32,11 @@ from specviz.ui.train.charts import (
 from specviz.ui.train.controls import KIND_NAMES
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.ui.widgets.recorded_example import show_example_caption
 from specviz.worker.parent.client import Room
 
 _TICK = 2.0  # seconds: charts are rebuilt each time
 _UNKNOWN = ConfigError("The target's shape is not known.", remedy="Load the target again.")
-_EMPTY = (
-    "No training yet. The target writes texts, and a draft learns to predict them. During a "
-    "training, this page shows the loss, the acceptance on held-out texts, and the speedup that "
-    "this acceptance gives on this machine."
-)
 
 
 def show_costs(plan: TrainingPlan, room: Room | None) -> None:
@@ -92,8 +91,28 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     )
 
 
-def show_empty() -> None:
-    st.info(_EMPTY)
+def show_example() -> None:
+    """Draw the acceptance of a head that comes with specviz, over the steps of its training."""
+    checks = evaluations(pairs_folder() / CHAT_PAIR / "eagle3")
+    first, last = checks[0], checks[-1]
+    show_example_caption(
+        "Start",
+        f"This training made the EAGLE-3 head for {CHAT_PAIR} that comes with specviz. From step "
+        f"{first.step:,} to step {last.step:,}, the acceptance of the first candidate rose from "
+        f"{PROBABILITY.shown(first.accepted[0])} to {PROBABILITY.shown(last.accepted[0])}. A "
+        "training of your own also shows the loss, and the speedup that the acceptance gives on "
+        "this machine.",
+    )
+    show_acceptance(checks, None)
+
+
+def show_acceptance(checks: Sequence[Trained], break_even: float | None) -> None:
+    beyond = "" if break_even is None else " Above break-even, there is a speedup."
+    show_chart(
+        acceptance_chart(checks, break_even),
+        f"Acceptance on held-out texts, at temperature 1.{beyond}",
+        "measured", key="train_acceptance", alt="Acceptance by position, at each evaluation",
+    )  # fmt: skip
 
 
 def follow_training(job: TrainingJob) -> None:
@@ -170,11 +189,7 @@ def _show_curves(job: TrainingJob) -> None:
     found = job.best_worth
     even = None if found is None else found.best.break_even
     with right:
-        show_chart(
-            acceptance_chart(curves.checks, even),
-            "Acceptance on held-out texts, at temperature 1. Above break-even, there is a speedup.",
-            "measured", key="train_acceptance", alt="Acceptance by position, at each evaluation",
-        )  # fmt: skip
+        show_acceptance(curves.checks, even)
     if found is not None:
         _show_worth(job, found)
 
