@@ -107,9 +107,10 @@ def break_even_words(found: BreakEven, mode: LoadMode) -> str:
         return f"No break-even up to {level_words(found.highest, mode)}{interval}."
     if found.where == "below":
         again = ", but faster at a higher load" if found.returns else ""
-        return (
-            f"Speculation is already slower at {level_words(found.lowest, mode)}{again}{interval}."
-        )
+        sure = not found.has_interval or found.high is not None
+        verb = "is already" if sure else "may already be"
+        lowest = level_words(found.lowest, mode)
+        return f"Speculation {verb} slower at {lowest}{again}{interval}."
     assert found.value is not None
     again = " Speculation is faster again at a higher load." if found.returns else ""
     return f"The break-even is at {found.value:.3g} {LEVEL_UNITS[mode]}{interval}.{again}"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from specviz.figures.load_break_even import Curves, break_even
+from specviz.figures.load_words import break_even_words
 
 LEVELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SWEEPS = 200
@@ -75,7 +76,10 @@ def test_no_break_even_and_already_below() -> None:
 def test_noise_leaves_both_ends_open() -> None:
     noisy = Curves(levels=LEVELS[:4], rows=((0.4, 0.3, 0.2, 0.1), (-0.4, -0.4, -0.5, -0.5)))
     found = break_even(noisy)
-    assert (found.low, found.high) == (None, None)
+    assert (found.where, found.low, found.high) == ("below", None, None)
+    assert "may already be slower" in break_even_words(found, "closed")
+    sure = break_even(rows_of(-0.5, -0.55, -0.6, -0.65))
+    assert "is already slower" in break_even_words(sure, "closed")
 
 
 def test_a_single_row_has_a_value_and_no_interval() -> None:
