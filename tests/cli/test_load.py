@@ -115,7 +115,7 @@ def test_an_engine_that_fails_keeps_what_was_measured(capsys: pytest.CaptureFixt
         (["--seconds", "nan"], "nan seconds"),
         (["--starts", "2"], "--starts needs --restart-command"),
         (["--restart-command", "true {gamma}", "--gammas", "x"], "--gammas is 'x'"),
-        (["--most-requests", "0"], "most requests"),
+        (["--most-requests", "0"], "maximum number of requests"),
     ],
 )
 def test_bad_options(words: list[str], culprit: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_no_break_even_and_already_below() -> None:
 
 
 def test_noise_leaves_both_ends_open() -> None:
-    noisy = Curves(levels=LEVELS[:4], rows=((0.4, 0.3, 0.2, 0.1), (-0.4, -0.4, -0.5, -0.5)))
+    noisy = Curves(levels=LEVELS[:4], rows=((0.3, 0.3, 0.2, 0.1), (-0.4, -0.4, -0.5, -0.5)))
     found = break_even(noisy)
     assert (found.where, found.low, found.high) == ("below", None, None)
     assert "may already be slower" in break_even_words(found, "closed")
