@@ -27,8 +27,8 @@ def require_engine() -> None:
     missing = [name for name in _ENGINE if find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"This installation cannot load models: {', '.join(missing)} not installed.",
-            remedy=f"Install what is missing with `{INSTALL_ENGINE}`.",
+            f"Models cannot be loaded without {', '.join(missing)}.",
+            remedy=f"Run `{INSTALL_ENGINE}`.",
         )
 
 

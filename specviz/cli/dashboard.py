@@ -27,7 +27,7 @@ from specviz.folders import child_environment
 from specviz.local_models.added_folders import add_folders
 
 HOST, PORT = "127.0.0.1", 8501
-_SECONDS_TO_END = 1.5  # between Ctrl-C and the end of a server that does not end by itself
+_SECONDS_TO_END = 1.0  # between Ctrl-C and the end of a server that does not end by itself
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _STOPS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -93,8 +93,10 @@ def _set_environment(options: argparse.Namespace) -> None:
         try:
             add_folders(options.dashboard_models)
         except (OSError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise ConfigError(
-                f"The folders of --models cannot be stored: {error}", remedy="Give --home DIR."
+                f"The folders of --models cannot be stored: {str(reason).rstrip('.')}.",
+                remedy="Give a writable folder with --home.",
             ) from None
         folders = [os.path.abspath(os.path.expanduser(each)) for each in options.dashboard_models]
         known = filter(None, [os.environ.get("SPECVIZ_MODELS")])
@@ -149,7 +151,7 @@ def _stop_signals() -> Iterator[None]:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the server, and then the processes that it started."""
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_SECONDS_TO_END)
     if hasattr(os, "killpg"):
