@@ -15,6 +15,7 @@ import sys
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from urllib.error import HTTPError
@@ -73,7 +74,8 @@ def given_option(options: argparse.Namespace) -> str | None:
 
 def command(options: argparse.Namespace) -> int:
     """Run the server until it ends or this process is stopped; return the exit code."""
-    host, wanted = options.dashboard_host or HOST, options.dashboard_port or PORT
+    host = options.dashboard_host or HOST
+    wanted = PORT if options.dashboard_port is None else options.dashboard_port
     if not 0 < wanted <= HIGHEST:
         raise ConfigError(f"--port is {wanted}.", remedy=f"Give a port from 1 to {HIGHEST}.")
     _set_environment(options)
@@ -107,7 +109,7 @@ def _run_server(host: str, port: int, *, open_browser: bool) -> int:
     arguments = [f"--server.address={host}", f"--server.port={port}", "--server.headless=true"]
     over = Event()
     process: subprocess.Popen[bytes] | None = None
-    with _stop_signals():
+    with _stop_signals() as stop:
         try:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "streamlit", "run", str(ROOT / "app.py"), *arguments],
@@ -115,6 +117,7 @@ def _run_server(host: str, port: int, *, open_browser: bool) -> int:
                 env=child_environment(),
                 start_new_session=True,
             )
+            stop.allow()
             if open_browser:
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
                 Thread(target=_open_browser, args=(url, over), daemon=True).start()
@@ -127,22 +130,35 @@ def _run_server(host: str, port: int, *, open_browser: bool) -> int:
                 _end(process)
 
 
-@contextmanager
-def _stop_signals() -> Iterator[None]:
-    """Inside the context, raise KeyboardInterrupt at the first signal that ends a process.
+@dataclass(slots=True)
+class _Stop:
+    """Raises KeyboardInterrupt once, at the first signal but not before ``allow`` was called.
 
-    Further signals are ignored, because the server is being ended already.
+    An exception while the server's process is being made would lose the process.
     """
+
+    allowed: bool = False
+    received: bool = False
+
+    def allow(self) -> None:
+        self.allowed = True
+        if self.received:
+            raise KeyboardInterrupt
+
+    def on_signal(self, _signal: int, _frame: object) -> None:
+        first, self.received = not self.received, True
+        if first and self.allowed:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_Stop]:
+    """Handle the signals that end a process with the yielded object."""
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
-
-    def stop(_signal: int, _frame: object) -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in numbers}
+    stop = _Stop()
+    before = {number: signal.signal(number, stop.on_signal) for number in numbers}
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
