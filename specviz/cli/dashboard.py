@@ -22,7 +22,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from specviz import ROOT
-from specviz.cli.free_port import HIGHEST, free_port, is_loopback
+from specviz.cli.free_port import HIGHEST, free_port, is_allowed, is_loopback
 from specviz.errors import ConfigError
 from specviz.folders import child_environment
 from specviz.local_models.added_folders import add_folders
@@ -107,6 +107,8 @@ def _set_environment(options: argparse.Namespace) -> None:
 
 def _run_server(host: str, port: int, *, open_browser: bool) -> int:
     arguments = [f"--server.address={host}", f"--server.port={port}", "--server.headless=true"]
+    if not is_allowed(host):  # a name, or an IPv6 address
+        arguments.append(f"--server.allowedHosts={host}")
     over = Event()
     process: subprocess.Popen[bytes] | None = None
     with _stop_signals() as stop:

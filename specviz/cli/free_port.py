@@ -35,6 +35,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_allowed(host: str) -> bool:
+    """Return whether ``.streamlit/config.toml`` allows the host: IPv4, all addresses, loopback."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return is_loopback(host)
+    return address.version == 4 or address.is_unspecified or address.is_loopback
+
+
 def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
     try:
         family, *_, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]

@@ -14,7 +14,7 @@ import pytest
 import specviz
 from specviz import ROOT, installation
 from specviz.cli import main
-from specviz.cli.free_port import free_port, is_loopback
+from specviz.cli.free_port import free_port, is_allowed, is_loopback
 from specviz.errors import ConfigError
 from tests.packaging.dashboards import Dashboard, bound_socket, still_running, wait_until
 
@@ -63,7 +63,7 @@ def test_after_the_highest_port_there_is_none() -> None:
             free_port("127.0.0.1", 65535)
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "::g"])
+@pytest.mark.parametrize("host", ["203.0.113.77", "no such host", "::g"])
 def test_an_address_of_another_machine_is_refused(host: str) -> None:
     with pytest.raises(ConfigError, match="is not an address of this machine"):
         free_port(host, 8501)
@@ -75,6 +75,14 @@ def test_an_address_of_another_machine_is_refused(host: str) -> None:
 )
 def test_only_loopback_addresses_open_the_browser(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("192.168.1.5", True), ("::1", True), ("::", True), ("pc.example", False), ("fe80::1", False)],
+)
+def test_only_other_names_are_added_to_the_allowed_hosts(host: str, expected: bool) -> None:
+    assert is_allowed(host) is expected
 
 
 # The command line
