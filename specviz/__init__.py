@@ -5,7 +5,10 @@ from pathlib import Path
 from specviz.moved_modules import find_moved_modules
 
 __version__ = "0.1.0"
-ROOT = Path(__file__).parent.parent  # the project's folder, with its pages and assets
+_PACKAGE = Path(__file__).parent
+_DASHBOARD = _PACKAGE / "dashboard"  # exists only in an installed package
+IS_INSTALLED = _DASHBOARD.is_dir()
+ROOT = _DASHBOARD if IS_INSTALLED else _PACKAGE.parent  # the folder of app.py, pages and assets
 ASSETS = ROOT / "assets"
 
 find_moved_modules()

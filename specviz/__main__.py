@@ -1,15 +1,28 @@
-"""Run the command line with ``python -m specviz``."""
+"""Start specviz: ``specviz`` or ``python -m specviz``, with or without a command."""
 
 from __future__ import annotations
 
 import sys
 
+CLASH = 2
 INTERRUPTED = 130
 
 
 def start() -> int:
-    """Run the command line and return its exit code. Ctrl-C during the import is handled, too."""
+    """Run the command line and return its exit code. Ctrl-C during the import is handled, too.
+
+    If another distribution has installed a module of this name, its files and ours are mixed, so
+    nothing is started.
+    """
     try:
+        from specviz.installation import DISTRIBUTION, foreign_owner
+
+        if (owner := foreign_owner()) is not None:
+            sys.stderr.write(
+                f"error: The package {owner} is installed, too, and has a module of the same name. "
+                f"Install {DISTRIBUTION} into another virtual environment.\n"
+            )
+            return CLASH
         from specviz.cli import main
 
         return main()

@@ -1,4 +1,4 @@
-"""The folder in which specviz stores its data."""
+"""The folder in which specviz stores its data, and the environment of its child processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import platformdirs
+
+from specviz import IS_INSTALLED, ROOT
 
 
 def data_folder() -> Path:
@@ -16,3 +18,15 @@ def data_folder() -> Path:
     if not folder.is_absolute():  # platformdirs' result without a home folder
         raise RuntimeError("There is no home folder.")
     return folder
+
+
+def child_environment() -> dict[str, str]:
+    """Return this process's environment, changed so that a child process can import specviz.
+
+    In a checkout, its folder is added to ``PYTHONPATH``. An installed package is found anyway, and
+    the packages beside it must not come before the standard library.
+    """
+    if IS_INSTALLED:
+        return dict(os.environ)
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.bench.gguf_model import cannot_write, write_model
 from specviz.bench.lanes import BenchLane, Write, Written
+from specviz.installation import INSTALL_RIVALS
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-REQUIREMENTS = "requirements-rivals.txt"
-NOT_INSTALLED = f"llama.cpp is not installed: pip install -r {REQUIREMENTS}"
+NOT_INSTALLED = f"llama.cpp is not installed: {INSTALL_RIVALS}"
 _PACKAGES = ("xllamacpp", "gguf")
 _CONTEXT = 1024
 

@@ -26,6 +26,7 @@ from specviz.errors import ConfigError
 from specviz.formats.gguf_header import read_header
 from specviz.formats.gguf_parts import read_parts
 from specviz.formats.gguf_requantising import write_requantised
+from specviz.installation import INSTALL_CHAT
 from specviz.measure.slice_timing import undisturbed
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
@@ -61,7 +62,8 @@ def run_quantised_bench(
     if file.suffix != ".gguf" or not file.is_file():
         raise ConfigError(
             f"{spec.title} is not a GGUF file.",
-            remedy="Give a GGUF file with --target, or install the chat model with `make chat`.",
+            remedy="Give a GGUF file with --target, or install the chat model with "
+            f"`{INSTALL_CHAT}`.",
         )
     if len(read_parts(file)) > 1:
         raise ConfigError(

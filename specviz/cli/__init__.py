@@ -1,4 +1,6 @@
-"""The command line: ``python -m specviz`` with one of the commands below.
+"""The command line: ``specviz``, or ``python -m specviz``, with one of the commands below.
+
+Without a command, the dashboard starts.
 
 ``main`` returns the exit code:
 
@@ -26,6 +28,7 @@ from specviz.cli import (
     bench,
     compare,
     costs,
+    dashboard,
     doctor,
     load,
     models,
@@ -36,7 +39,7 @@ from specviz.cli import (
     tune,
     winrate,
 )
-from specviz.cli.options import UsageError, build_parser
+from specviz.cli.options import UsageError, build_parser, program
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
@@ -98,6 +101,10 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
+    if options.command is None:
+        return dashboard.command(options)
+    if option := dashboard.given_option(options):
+        raise UsageError(f"{option} before a command is an option of the dashboard", program())
     if options.command not in (
         "show",
         "attach",

@@ -18,6 +18,7 @@ from specviz.cli.progress_lines import progress_in_lines, say
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import INDENT, Painter, one_line, painter_for
 from specviz.errors import ConfigError
+from specviz.installation import require_engine
 from specviz.record.bodies import NO_BODY
 from specviz.record.limits import check_one_of
 from specviz.record.pairs import CHAT_PAIR, QUANTISED, PairSpec
@@ -111,6 +112,7 @@ def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -
 
 def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
     """Compare specviz with llama.cpp on a GGUF file and on requantised copies of it."""
+    require_engine()
     from specviz.bench.quantised_bench import run_quantised_bench
     from specviz.engine import load_pair
 

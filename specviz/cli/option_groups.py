@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
+from specviz.installation import INSTALL_RAY
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
@@ -292,5 +293,5 @@ def add_on(parser: argparse.ArgumentParser) -> None:
         "--on",
         metavar="ray[:HOST:PORT]",
         help="run on the devices of a Ray cluster: at this address, else at RAY_ADDRESS, else on "
-        "this machine's cores; needs `make ray`",
+        f"this machine's cores; needs Ray (`{INSTALL_RAY}`)",
     )

@@ -1,11 +1,14 @@
-"""The options of ``python -m specviz``; ``option_values`` reads and checks the given values."""
+"""The options of the command line; ``option_values`` reads and checks the given values."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from specviz import __version__
+from specviz.cli.dashboard import add_dashboard
 from specviz.cli.load_options import add_load
 from specviz.cli.option_groups import (
     DEFAULT_METHOD,
@@ -57,11 +60,20 @@ class Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", file=file)
 
 
+def program() -> str:
+    """Return how this program was started, for help and errors."""
+    return "specviz" if Path(sys.argv[0]).stem == "specviz" else "python -m specviz"
+
+
 def build_parser() -> Parser:
     parser = Parser(
-        prog="python -m specviz", description="Real speculative decoding, round by round."
+        prog=program(),
+        description="Real speculative decoding, round by round.",
+        allow_abbrev=False,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(_COMMANDS))
+    parser.add_argument("--version", action="version", version=f"specviz {__version__}")
+    add_dashboard(parser)
+    commands = parser.add_subparsers(dest="command", metavar="|".join(_COMMANDS))
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))

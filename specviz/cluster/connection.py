@@ -11,6 +11,7 @@ from typing import Any
 
 from specviz.cluster.address import has_ray
 from specviz.errors import ConfigError, DeviceError
+from specviz.installation import INSTALL_RAY
 
 _STORE_BYTES = 80_000_000  # of the local object store; a run takes far less
 _LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by an address that other machines can reach
@@ -76,5 +77,5 @@ def _use_private_token() -> None:
 
 def _library() -> ModuleType:
     if not has_ray():
-        raise ConfigError("Ray is not installed.", remedy="Install it with `make ray`.")
+        raise ConfigError("Ray is not installed.", remedy=f"Install it with `{INSTALL_RAY}`.")
     return import_module("ray")

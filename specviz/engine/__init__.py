@@ -1,4 +1,11 @@
-"""The engine: loads a draft/target pair and decodes with it, yielding each round as a value."""
+"""The engine: loads a draft/target pair and decodes with it, yielding each round as a value.
+
+Without torch, importing any module of the engine raises ConfigError, which says what to install.
+"""
+
+from specviz.installation import require_engine
+
+require_engine()  # before the first import of torch
 
 from specviz.engine.decoding.plain_decoding import decode_plainly
 from specviz.engine.decoding.speculation import speculate

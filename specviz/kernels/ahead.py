@@ -5,13 +5,12 @@ This module imports no compiler.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from contextlib import suppress
 from functools import cache
 
-from specviz import ROOT
+from specviz.folders import child_environment
 from specviz.kernels.kept_code import is_missing
 
 _MOST_SECONDS = 120.0
@@ -24,14 +23,13 @@ def compile_ahead() -> None:
     """Start compiling in a child process, unless the kernels are cached or cannot be cached."""
     if not is_missing():
         return
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with suppress(OSError):
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "specviz.kernels"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            env=child_environment(),
         )
         _processes.append(process)
 

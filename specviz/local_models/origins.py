@@ -6,7 +6,7 @@
 | LM Studio | ``~/.lmstudio/models``; in old versions, ``~/.cache/lm-studio/models`` |
 | Ollama | ``OLLAMA_MODELS`` or ``~/.ollama/models``; the Linux service's folder |
 | llama.cpp | ``LLAMA_CACHE`` or ``~/.cache/llama.cpp`` |
-| specviz | the package that `make chat` installs |
+| specviz | the package that ``INSTALL_CHAT`` installs |
 """
 
 from __future__ import annotations
@@ -31,13 +31,19 @@ class Origin(Value):
     layout: Layout
 
 
+def hub_folder() -> Path:
+    """Return the folder in which Hugging Face's libraries store models."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    hub = Path(os.environ.get("HF_HOME") or cache / "huggingface") / "hub"
+    return Path(os.environ.get("HF_HUB_CACHE") or hub)
+
+
 def known_origins() -> tuple[Origin, ...]:
     """Return the folders of known programs that exist on this machine."""
     home, env = Path.home(), os.environ
     cache = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
-    hub = Path(env.get("HF_HOME") or cache / "huggingface") / "hub"
     places: list[tuple[str, Layout, Path]] = [
-        ("Hugging Face", "hub", Path(env.get("HF_HUB_CACHE") or hub)),
+        ("Hugging Face", "hub", hub_folder()),
         ("LM Studio", "files", home / ".lmstudio" / "models"),
         ("LM Studio", "files", cache / "lm-studio" / "models"),
         *(("Ollama", "ollama", each) for each in ollama_folders()),

@@ -8,6 +8,7 @@ from specviz.values import Value
 
 BEGINS = "The work begins."  # the checks pass; the work is replaced by this error
 REFUSED = "cannot be reached"  # nothing listens at the address, so no network is needed
+INSTALLED = "it needs an installed package and a network"
 NO_GPU = "needs a CUDA device"
 
 Step = str | tuple[str, str]  # a command line; or with what its error says, if it fails, too
@@ -48,6 +49,7 @@ CASES = (
          then=[RUN], given="accounted run fails"),
     Case(module="bench/divergence.py", names="--step", then=[("bench --step library", BEGINS)],
          why="the logits of a machine would have to differ"),
+    Case(module="bench/quantised_bench.py", names="--target, pip install --no-deps", why=INSTALLED),
     Case(module="bench/quantised_bench.py", names="--target, make chat",
          wrong="bench --quantised --target {target}", why="measuring takes minutes"),
     Case(module="engine/model/step_batch.py", names="--step",
@@ -155,6 +157,7 @@ CASES = (
          why="it needs an engine on another machine"),
     Case(module="cluster/cluster_maker.py", names="--device",
          then=[(f"{LANES} --on ray --device cuda", BEGINS)], why="it needs a Ray cluster"),
+    Case(module="cluster/connection.py", names="pip install", why=INSTALLED),
     Case(module="cluster/connection.py", names="make ray", wrong=f"{LANES} --on ray",
          given="no ray", why="it needs a network"),
     Case(module="cluster/device.py", names="--threads",
@@ -202,6 +205,7 @@ CASES = (
          wrong=f"{RUN} {PAIR} --target-weights q8_0 --dtype bfloat16",
          then=[f"{RUN} {PAIR} --target-weights q8_0 --dtype float32 --device cpu",
                f"{RUN} {PAIR} --target-weights auto --dtype bfloat16"]),
+    Case(module="engine/loading/sources.py", names="pip install --no-deps", why=INSTALLED),
     Case(module="engine/loading/sources.py", names="make chat", wrong=f"{RUN} --pair {{chat}}",
          given="no chat model", why="it needs a network"),
     Case(module="engine/model/lean_weights.py", names="--dtype",

@@ -47,11 +47,9 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from huggingface_hub import constants
-
     folder = tmp_path / "cache" / "hub"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    monkeypatch.setenv("HF_HUB_CACHE", str(folder))
     return folder
 
 

@@ -20,6 +20,7 @@ from specviz.engine.loading.source import Source
 from specviz.errors import ModelFileError, PairError, shortened
 from specviz.formats.heads import head_kind
 from specviz.formats.ollama import PREFIX, find_ollama
+from specviz.installation import INSTALL_CHAT
 from specviz.record.drafters import head_method
 from specviz.record.pairs import (
     CHAT_PAIR,
@@ -105,7 +106,8 @@ def _chat_model() -> Chosen:
     file = chat_file()
     if file is None:
         raise PairError(
-            f"The chat model {CHAT_PAIR} is not installed.", remedy="Install it with `make chat`."
+            f"The chat model {CHAT_PAIR} is not installed.",
+            remedy=f"Install it with `{INSTALL_CHAT}`.",
         )
     return Chosen(
         name=CHAT_PAIR, target=str(file), draft=None, target_name=CHAT_PAIR, draft_name=None

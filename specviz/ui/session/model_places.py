@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from specviz.errors import ConfigError, PairError
 from specviz.formats.ollama import PREFIX
+from specviz.local_models.origins import hub_folder
 from specviz.record.pairs import LIBRARY, PairSpec, pairs_folder
 from specviz.training.drafts.kept_trainings import trainings_folder
 from specviz.ui.access import reachable_by_others
@@ -81,10 +82,8 @@ def _is_inside(path: str) -> bool:
 
 def _folders() -> Iterator[str]:
     """Yield the folders whose models a page may open, as written and with symlinks resolved."""
-    from huggingface_hub import constants
-
     listed = os.environ.get(MODELS, "").split(os.pathsep)
-    for folder in (constants.HF_HUB_CACHE, str(pairs_folder()), *filter(None, listed)):
+    for folder in (str(hub_folder()), str(pairs_folder()), *filter(None, listed)):
         path = os.path.expanduser(folder)
         yield os.path.abspath(path).rstrip(os.sep)
         yield os.path.realpath(path).rstrip(os.sep)

@@ -18,6 +18,7 @@ import streamlit as st
 
 from specviz.errors import ConfigError, ModelFileError
 from specviz.formats.gguf_parts import parameters_of, read_parts
+from specviz.installation import INSTALL_CHAT
 from specviz.local_models.naming import with_head
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
@@ -205,7 +206,7 @@ def _choose_embedded() -> None:
         captions=list(captions.values()), label_visibility="collapsed", on_change=clear_bodies,
     )  # fmt: skip
     if CHAT_PAIR not in captions:
-        st.caption(f"`make chat` installs a chat model, {CHAT_PAIR}.")
+        st.caption(f"`{INSTALL_CHAT}` installs a chat model, {CHAT_PAIR}.")
 
 
 def _chat_size(path: Path) -> str:

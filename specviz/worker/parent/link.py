@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 
-from specviz import ROOT
+from specviz.folders import child_environment
 from specviz.worker.messages import Event, Request, Signal
 
 _SECONDS_TO_END = 5.0
@@ -106,10 +106,9 @@ class Link:
 
 def _start(descriptor: int) -> subprocess.Popen[bytes]:
     """Start a process that can import specviz, but nothing from the current folder (-P)."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "specviz.worker", str(descriptor)],
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        env=child_environment(),
     )

