@@ -33,9 +33,13 @@ def require_engine() -> None:
 
 
 def foreign_owner() -> str | None:
-    """Return the name of another installed distribution with a module ``specviz``, or None."""
-    for each in distributions():
+    """Return the name of another installed distribution with a module ``specviz``, or None.
+
+    Only the distributions named like the module are looked at, because reading the file lists of
+    all takes a third of a second.
+    """
+    for each in distributions(name="specviz"):
         record = each.read_text("RECORD") or each.read_text("SOURCES.txt") or ""
-        if each.name != DISTRIBUTION and "specviz/__init__.py" in record.replace("\\", "/"):
+        if "specviz/__init__.py" in record.replace("\\", "/"):
             return each.name
     return None
