@@ -79,7 +79,7 @@ def run_batch_bench(
     with_experts: bool,
     say: Say,
 ) -> dict[str, Any]:
-    """Measure batches of several sizes, store the forecast, and return the results as JSON."""
+    """Measure batches of several sizes, store the forecast, and return JSON values."""
     from specviz.engine.model.step_batch import require_lean
 
     require_lean(pair.target_weights)
@@ -239,7 +239,7 @@ def _time_batch(
     *,
     padded: bool = False,
 ) -> tuple[float, float, int, list[tuple[int, ...]]]:
-    """Return the total seconds, the seconds and tokens until a sequence ended, and the texts."""
+    """Return the total seconds, the seconds and tokens until the first text ends, and the texts."""
     from specviz.engine.decoding.batched_run import BatchedSpeculation
 
     batch = BatchedSpeculation(pair, prompts, config, seeds=seeds, padded=padded)
@@ -262,7 +262,7 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return each run's rounds before the first round that a limit cut short in any run."""
+    """Return each run's rounds before the first round that any run lacks or a limit cut short."""
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]

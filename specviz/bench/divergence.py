@@ -3,8 +3,8 @@
 A lane is an engine with a method. In float32, the lanes of specviz and of transformers must write
 identical text, or the bench fails. In half precision, lanes that batch tokens differently round
 differently. If two tokens are almost equally likely, two lanes may then choose different ones, so
-the bench only reports the divergence.
-llama.cpp rounds differently from specviz in every dtype, so its divergences are only reported.
+the bench only reports the divergence. llama.cpp rounds differently from specviz in every dtype, so
+its divergences are only reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``load``: measure a serving engine under load, with and without speculation.
 
-Given files instead of an address, the command shows a saved sweep (a measurement at several numbers
-of users) or results of another tool.
+Given files instead of an address, the command shows a saved sweep (a measurement at several loads)
+or results of another tool.
 
 Before requests are sent, a line on standard error states how many are sent, and to which addresses.
 """
@@ -246,7 +246,7 @@ def _print_sweep(options: argparse.Namespace, sweep: LoadSweep) -> None:
 
 
 def sweep_report(sweep: LoadSweep) -> dict[str, Any]:
-    """Return the results of a sweep over numbers of users as JSON values, without its requests."""
+    """Return the results of a load sweep as JSON values, without its requests."""
     from specviz.figures.load_figures import load_figures
     from specviz.figures.load_words import load_words
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """Yield what makes the runs: this process or, with --on, a cluster, closed at the end.
+    """Yield the maker of the runs: this process or, with --on, a cluster, closed at the end.
 
     ``timed``: whether the times of the runs are compared.
     """

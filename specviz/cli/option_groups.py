@@ -269,8 +269,8 @@ def add_running_engines(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--prompts", type=int, metavar="N",
         help="number of prompts for --against; each prompt is sent three times at temperature 0 "
-        "and, if --temperature is not 0, once at that temperature; an answer has 64 tokens "
-        "(default: 16)",
+        "and, if --temperature is not 0, once at that temperature; an answer has at most "
+        "64 tokens (default: 16)",
     )  # fmt: skip
     add_allow_remote(group)
 

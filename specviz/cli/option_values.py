@@ -119,7 +119,7 @@ def check_models(options: argparse.Namespace) -> None:
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raise ConfigError if a model's name is empty; other code treats "" like no name."""
+    """Raise ConfigError if the name of a pair or model is empty; other code treats "" as none."""
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or omit it for the default."),

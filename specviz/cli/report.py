@@ -38,7 +38,7 @@ def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None)
 
 
 def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> dict[str, Any] | None:
-    """Return the simulated sizes of the models as JSON values; None if no size is simulated."""
+    """Return the report on simulated sizes as JSON values; None if no size is simulated."""
     if not trace.pair.has_bodies:
         return None
     from specviz.figures.body_words import body_sentences, is_weak_baseline
@@ -102,7 +102,7 @@ def to_json(value: object) -> str:
 
 
 def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
-    """Return how precise the step costs are, as JSON values such as their number of runs."""
+    """Return how step costs were measured; the number of samples is given only if time ran out."""
     return {
         "step_costs_drift": costs and costs.drift,
         "step_costs_other_processes": costs and costs.others,

@@ -75,8 +75,8 @@ def print_report(trace: Trace, own_speedup: float | None = None) -> None:
     """Print the settings and results of a run as JSON.
 
     Args:
-        own_speedup: The speedup that the run's pair has with its models at their real size. Give it
-            only if the run simulated a larger size and this speedup is known.
+        own_speedup: The speedup of the same pair at its real size; None if unknown. It is printed
+            only if the run simulated a size.
     """
     from specviz.figures.metrics import metrics
     from specviz.figures.waterfall import waterfall

@@ -144,7 +144,7 @@ class DevicePool:
     # Devices
 
     def _fill(self, most: int | None) -> None:
-        """Request devices on nodes with enough free resources, at most ``most`` in total."""
+        """Request as many devices as each node can have (``_room``), at most ``most`` in total."""
         if time.monotonic() < self._looked + _LOOK:
             return
         self._looked = time.monotonic()

@@ -1,6 +1,6 @@
 """Run a plan in this process, in the dashboard's worker or on a cluster.
 
-Each machine makes one run at a time. A short, discarded run on the same prompt warms up before each
+A device makes one run at a time. A short, discarded run on the same prompt warms up before each
 lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
 runs are not made again.
 """

@@ -137,7 +137,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
     """Return a factor for the interval of new / saved speedup: [ratio / factor, ratio · factor].
 
-    Return None if either speedup has no interval.
+    Return None if either speedup has no interval, or if rates are compared.
     """
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]

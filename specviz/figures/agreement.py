@@ -63,7 +63,7 @@ def _model_cost(steps: StepTimes) -> float | None:
 def agreement(figures: Metrics) -> Agreement | None:
     """Compare the measured speedup with the forecast and with the speedup from the step costs.
 
-    Return None if the speedup was not measured, or if there is neither prediction.
+    Return None if the speedup was not measured, or if both predictions are missing.
     """
     made, costs = figures.trace.forecast, figures.trace.step_costs
     ends = (made.low, made.high) if made else None

@@ -1,7 +1,7 @@
 """Expected rounds and speedup along a text, from the acceptance probability of each token.
 
-The expectation over all draws is exact (``theory.along``). As in ``metrics``, a round is left out
-if the text ends within it (a cut round). Times follow from step costs at the text's mean context.
+The expectation over all draws is exact (``theory.along``). As in ``metrics``, rounds that the end
+of the text cuts are left out. Times follow from step costs at the text's mean context.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class ExpectedRounds(Value):
-    """Expected rounds along one text for one gamma, without those within which the text ends.
+    """Expected rounds along one text for one gamma, without those that the end of the text cuts.
 
     ``begins``: for each token, the expected number of rounds that begin there. ``rows``: for each
     number of tokens that the target verifies in a round, the expected number of such rounds.

@@ -203,7 +203,7 @@ def in_flight(block: LoadBlock) -> tuple[float, int]:
 def acceptance_of(block: LoadBlock) -> Acceptance:
     """Return how much the engine's counters grew during a block.
 
-    All values are None if the engine restarted or if its counters are unknown.
+    The result has no values if the engine restarted or if its counters are unknown.
     """
     before, after = block.before, block.after
     if before is None or after is None or block.restarted:

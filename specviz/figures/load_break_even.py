@@ -208,7 +208,7 @@ def _interval(
 def _measured_interval(
     levels: Sequence[float], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the interval of the break-even, with both ends moved outwards to measured loads."""
+    """Return the ends as in `_interval`, moved outwards to the nearest measured loads."""
     above, below = middle - half > 0, middle + half < 0
     low = high = None
     if above[0]:

@@ -77,7 +77,9 @@ def _verdict(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         if lane.break_even is not None and len(levels) > 1:
             yield f"{name}{break_even_words(lane.break_even, sweep.settings.mode)}"
     if not any(each.speedup for each in figures.levels):
-        yield "The speedup is unknown: no level has usable blocks with and without speculation."
+        yield (
+            "The speedup is unknown: no level has usable blocks both with and without speculation."
+        )
 
 
 def _speedup_at(level: LevelFigures, mode: LoadMode) -> str:

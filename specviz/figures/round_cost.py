@@ -93,7 +93,7 @@ def predicted_round_cost(
 ) -> RoundCost | None:
     """Return the predicted cost of a round with another γ.
 
-    None if the throughput forecast lacks this γ.
+    None if the throughput forecast lacks this γ, or if step costs are missing.
     """
     costs = trace.step_costs
     if curves is None or costs is None or gamma not in curves.gammas:

@@ -273,7 +273,7 @@ class _Fit:
         """Return the costs of a first draft step fed one token and of a later step, in plain steps.
 
         The ratio of the two costs comes from the table. Without a table, it comes from rounds with
-        different numbers of candidates. If all have the same number, all steps cost the same.
+        different numbers of candidates. If all have the same number, equal costs are assumed.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
@@ -360,7 +360,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the change of each value by isotonic regression, after which no value falls."""
+    """Return how much isotonic regression, which makes the values nondecreasing, changes each."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1

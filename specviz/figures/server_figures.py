@@ -123,6 +123,8 @@ def is_round(chunk: ServerRound) -> bool:
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
     """Return what ended a round early (cut it); None for a whole round.
 
+    It is also None if the engine does not report the accepted candidates.
+
     A round is cut if it emitted fewer tokens than its accepted candidates plus one. If the length
     limit left fewer than γ + 1 tokens, a round counts as cut, whatever it emitted.
     """

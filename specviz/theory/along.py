@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 class Walk(Value):
     """Expected numbers of rounds, tokens and bonus tokens along a known text.
 
-    A round does not count if the text ends within it.
+    A round that the end of the text cuts does not count; see `walks_along`.
     """
 
     rounds: float

@@ -79,7 +79,7 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 
 
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
-    """Return tokens per round if each round had only easy or only hard tokens, in their shares.
+    """Return tokens per round if a share ``easy_share`` of rounds were all easy, the rest all hard.
 
     By Jensen's inequality the result is at least `expected_tokens` at the mean alpha.
     """

@@ -65,7 +65,7 @@ def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
 
 
 def token_verification(draft: Chances, target: Chances) -> PositionOutcome:
-    """Return the probability that the lossless rule emits each token at a position.
+    """Return the probabilities that the lossless rule emits each token, accepted or recovered.
 
     A candidate is accepted with probability min(1, target / draft) (Leviathan et al. 2023).
     """

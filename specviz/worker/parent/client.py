@@ -198,7 +198,7 @@ class Worker:
                 self._cancel(self._queue.active)
 
     def cancel_preparing(self, spec: PairSpec) -> None:
-        """Cancel what ``prepare`` began or planned for this pair; runs and other pairs continue."""
+        """Cancel the loading of this pair by ``prepare``; runs and other pairs continue."""
         with self._lock:
             wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:

@@ -39,7 +39,7 @@ class JobQueue:
         return next((job for job in self.jobs if job.id == job_id), None)
 
     def newest(self, name: str) -> Job | None:
-        """Return the last queued job of this name, or None."""
+        """Return the job of this name that was started last, or None."""
         return next((job for job in reversed(self.jobs) if job.name == name), None)
 
     def start(self, job: Job) -> None:
