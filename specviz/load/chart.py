@@ -49,7 +49,7 @@ def chart(lines: Sequence[Line], *, mark: float | None, across: str) -> str:
     parts = [*_frame(axes, levels, mark, across)]
     for place, line in enumerate(lines):
         parts += _line(axes, line, place)
-    label = escape(f"Chart with the x axis: {across}")
+    label = escape(f"Line chart, x axis: {across}")
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}" '
         f'font-size="12" fill="currentColor">{"".join(parts)}</svg>'

@@ -49,8 +49,8 @@ class LoadJob(Job):
     """A job that measures a load test block by block and adds each block to ``sweep``.
 
     A block is one server under one level of load. ``now`` is the block in progress, None between
-    blocks. ``sweep`` is stored after every unit: all servers at one level, then all of them in
-    reverse order (A B B A).
+    blocks. ``sweep`` is stored after every pass over the levels. A pass measures, at each level,
+    all lanes and then all of them in reverse order (A B B A).
     """
 
     def __init__(

@@ -121,7 +121,7 @@ def check_settings(settings: LoadSettings) -> None:
 
 
 def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
-    """Return what to compare: the target alone first, if possible, then each server and γ."""
+    """Return what to compare: the target alone first, if possible, then each server or each γ."""
     first = order.servers[0]
     if order.gammas:
         found = [LoadLane(kind="speculative", info=first, gamma=each) for each in order.gammas]

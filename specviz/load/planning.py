@@ -27,14 +27,14 @@ def pilot_units(order: LoadOrder) -> int:
 
 
 def pilot_seconds(order: LoadOrder) -> float:
-    """Return the expected seconds of a sweep's first measurements, without those for restarts."""
+    """Return the expected seconds of a sweep with only ``pilot_units`` units, without restarts."""
     stages = stages_of(order, lanes_of(order))
     seconds = sum(seconds_of_unit(order.settings, each) for each in stages)
     return seconds * order.starts * pilot_units(order)
 
 
 def check_budget(order: LoadOrder) -> None:
-    """Raise ConfigError if the budget is too short for the pilot, the first units of the sweep."""
+    """Raise ConfigError if the budget is too short for ``pilot_units`` units in every stage."""
     seconds = pilot_seconds(order)
     if seconds > order.settings.budget:
         raise ConfigError(

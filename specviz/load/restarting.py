@@ -61,7 +61,7 @@ class EngineStarter(StoppableWork):
         return info
 
     def wait_for(self, lane: LoadLane) -> ServerInfo:
-        """Wait until the engine answers after a restart; return its description.
+        """Wait until the engine answers; return its description.
 
         Raises:
             ServerError: The engine did not answer in time.

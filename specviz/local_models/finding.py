@@ -104,7 +104,7 @@ _LEVELS = ("file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
-    """Return the model's possible names, the shortest first; each further one adds a detail."""
+    """Return the model's possible names, the shortest first: one for each of ``_LEVELS``."""
     last = _GGUF_WORDS.sub("", _as_name(model.name.rpartition("/")[2]))
     kind = model.facts.quantization.lower()
     with_kind = last if kind in last else f"{last}:{kind}"

@@ -167,7 +167,7 @@ class MakerJob(Job):
 
 
 class RunsJob(MakerJob):
-    """A job that makes runs and then passes all traces to ``conclude``, which may fail."""
+    """A job that makes runs and then passes all traces to ``conclude``, which may raise."""
 
     def __init__(
         self,

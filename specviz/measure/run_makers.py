@@ -56,7 +56,10 @@ class BlockRun(Value):
 
     @property
     def lane(self) -> tuple[object, ...]:
-        """Return the label, pair and settings of the warm-up; runs with equal ones share it."""
+        """Return a key: the warm-up's label, pair and settings, without seed and forks.
+
+        Runs with equal keys share one warm-up.
+        """
         return self.warm_up.label, self.warm_up.spec, replace(self.warm_up.config, seed=0, forks=())
 
 

@@ -148,7 +148,7 @@ class SliceTimer:
         self._turns = min(_MOST_TURNS, max(1, round(rounds / self._whole)))
 
     def _mean(self, lane: Lane, first: int, last: int) -> float:
-        """Return the mean seconds that the run or the target alone takes for these rounds.
+        """Return the mean seconds that ``lane`` takes for these rounds.
 
         Rounds of a short text are timed several times.
         """

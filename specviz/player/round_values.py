@@ -146,7 +146,7 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
 
 def step_seconds(steps: StepTimes) -> JsonObject | None:
-    """Return the seconds of a target step and of a round, from the step costs.
+    """Return the seconds of a target step, and of a round by phase, from the step costs.
 
     None if the cost of a target step is not known; the round is None if its cost is not known.
     """
@@ -161,7 +161,7 @@ def step_seconds(steps: StepTimes) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """Return the seconds of a target step in the middle of a text of full length.
+    """Return the seconds of a target step after half of ``max_new_tokens`` new tokens.
 
     None without step costs.
     """

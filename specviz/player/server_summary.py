@@ -67,7 +67,7 @@ def _because(trace: ServerTrace) -> str:
 
 
 def _outside_rounds(trace: ServerTrace) -> str:
-    """Return why some steps have no number in the player; empty if all have one."""
+    """Return why some steps have no number in the player; empty if all or none have one."""
     if trace.grounds == "none" or all(map(is_round, trace.rounds)):
         return ""
     first = "" if is_round(trace.rounds[0]) else " The first step is the pass over the prompt."
@@ -123,7 +123,7 @@ def _known_card(name: str, value: float | None, note: str, **replaced: str) -> J
 
 
 def _noted(card: JsonObject, *, growing: bool) -> JsonObject:
-    """Return the metric; without a value, with a note that the engine did not report it (yet)."""
+    """Return the metric; if it has no value and no note, add that it was not reported (yet)."""
     missing = _NOT_REPORTED_YET if growing else _NOT_REPORTED
     return card if card["note"] or card["value"] is not None else card | {"note": missing}
 

@@ -64,7 +64,7 @@ class ModelShape(Value):
 
 
 class BodyInfo(Value):
-    """The simulated size of a run's model; ``own_parameters`` counts those before enlarging."""
+    """The simulated size of a run's model; ``own_parameters``: its parameters before enlarging."""
 
     name: str
     shape: Shape

@@ -1,6 +1,6 @@
 """The bug zoo: deliberate mistakes in speculative decoding, and what each mistake affects.
 
-With such a mistake, the audit of exactness can be seen to fail. Some mistakes change the output
+The mistakes show that the audit of exactness can fail. Some mistakes change the output
 distribution. Others only lower acceptance: decoding is exact but slower, and no test of the text
 detects this.
 """

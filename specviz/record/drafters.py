@@ -50,7 +50,7 @@ class DraftMethod(Value):
         return self.drafts_with not in ("", MODEL)
 
     def fits(self, draft: str) -> bool:
-        """Return whether the method works with ``MODEL``, this kind of head, or "" for no draft."""
+        """Return whether the method works with ``MODEL``, a kind of head, or no draft ("")."""
         return self.drafts_with in ("", draft)
 
 

@@ -23,6 +23,7 @@ _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)
 
 class Fork(Value):
     """An overruled verdict: the one on candidate ``place`` of a round; both count from 0.
+
     ``uniform`` is the draw that decides the new verdict; it replaces the draw from the seed. At
     temperature 0 under the lossless rule, nothing is drawn. In this case, ``instead`` is the token
     that replaces the target's likeliest token.

@@ -107,7 +107,7 @@ class RunConfig(Value):
 
     @property
     def shape(self) -> Shape:
-        """The children of each drafted node, depth by depth: (1, 1, 1) is a chain of γ = 3.
+        """The children per node, depth by depth: (1, 1, 1) is a chain of γ = 3.
 
         For a dynamic tree, only the length is meaningful.
         """

@@ -151,8 +151,8 @@ class StepCosts(Value):
     def verify(self, context: float, tokens: int) -> float:
         """Return the seconds to verify ``tokens`` tokens.
 
-        Row n - 1 of ``target`` has the measured seconds for n tokens. Beyond the last row,
-        extrapolate linearly from the 9th and the last row.
+        Row n - 1 of ``target`` has the seconds for n tokens. Beyond the last row, extrapolate
+        linearly from the 9th and the last row.
         """
         rows = len(self.target)
         if tokens <= rows:

@@ -58,7 +58,7 @@ class TokenStudy(Value):
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """Return a pair with target ``place``, no draft, and the device and dtype of ``like``."""
+    """Return a pair of target ``place`` alone, with device, dtype, step and threads of ``like``."""
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

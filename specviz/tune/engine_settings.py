@@ -319,7 +319,7 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return the first and a further argument of ``from_pretrained``, as Python code.
+    """Return a model's name or folder, and the code of a further ``from_pretrained`` argument.
 
     The further argument names a GGUF file in its folder; it is empty for other models.
     """

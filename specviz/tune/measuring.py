@@ -44,7 +44,7 @@ class MeasuredCell(Value):
 
 
 def off_by(cell: MeasuredCell) -> str:
-    """Return the signed error in percent; "–" if it is unknown or the measurement is uncertain."""
+    """Return the signed error in percent; "–" if unknown or if the measurement is too uncertain."""
     if is_too_wide(cell.low, cell.high):
         return PERCENT.signed(None)
     return PERCENT.signed(cell.error)

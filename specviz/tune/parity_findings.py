@@ -199,7 +199,8 @@ def _setting(
 ) -> tuple[str, list[Finding]]:
     """Return the head settings whose counts are nearest to the engine's, and the findings.
 
-    The list is empty unless these settings are clearly nearer than those of the head's files.
+    The list is empty unless these settings are clearly nearer than those of the head's files. If
+    other settings are nearest, but not clearly nearer, the first value is "".
     """
     if not settings:
         return "", []

@@ -21,7 +21,7 @@ _LEAST_DIFFERENT = 4  # prompts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """An estimate with a residual for each prompt, which gives its interval; their mean is 0."""
+    """An estimate; the residuals of the prompts give its interval, and their mean is 0."""
 
     value: float
     residuals: np.ndarray

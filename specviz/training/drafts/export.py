@@ -86,7 +86,11 @@ class TrainedFolder(Value):
         return stated or (positions if type(positions) is int and positions > 0 else _GAMMA)
 
     def target(self, given: str) -> str:
-        """Return the target's name: ``given`` or, if empty, the name in the draft's files."""
+        """Return the target's name, from ``given``, else the plan, else the head's files.
+
+        Raises:
+            ConfigError: None of them names the target.
+        """
         stated = self.head.target if self.head else ""
         named = given or self.plan.get("name") or stated  # the plan has the place on this machine
         if not isinstance(named, str) or not named:

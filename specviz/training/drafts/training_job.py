@@ -63,7 +63,7 @@ class DraftWork(Value):
     saves: bool = True
 
     def find(self, pair: Pair) -> Generator[object]:
-        """Train; yield the predicted cost, the costs of a round on this machine, then progress."""
+        """Train; yield the estimate, the costs of a round on this machine, then the progress."""
         from specviz.engine import body_room
         from specviz.training.drafts.draft_training import train_draft
 
