@@ -105,7 +105,6 @@ def test_quotes_only_part_of_a_long_unparsable_argument(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ([], f"the following arguments are required: {COMMANDS}"),
         (["dance"], f"argument {COMMANDS}: invalid choice: 'dance'"),
         (["run"], "the following arguments are required: PROMPT"),
         (["run", ""], "The prompt is empty."),

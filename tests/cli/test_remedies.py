@@ -345,6 +345,8 @@ def exists() -> Callable[[Remedy], list[str]]:
 
     def check(remedy: Remedy) -> list[str]:
         own = {"training": training_parser()} if remedy.module.startswith("training/") else {}
+        if remedy.module in ("cli/dashboard.py", "cli/free_port.py"):
+            own = {"": build_parser()}  # the options before a command
         return problems(remedy, commands.choices | own, targets=set(targets), foreign=FOREIGN)
 
     return check
