@@ -1,6 +1,7 @@
 """The engine: loads a draft/target pair and decodes with it, yielding each round as a value.
 
-Without torch, importing any module of the engine raises ConfigError, which says what to install.
+If torch or another package that the engine needs is not installed, importing any module of the
+engine raises ConfigError, which says what to install.
 """
 
 from specviz.installation import require_engine

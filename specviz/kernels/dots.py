@@ -1,10 +1,10 @@
 """Dot products of matrix rows with rows of activations, called x, as LLVM intrinsics.
 
-Adjacent rows are multiplied together. Every dot product is summed in separate vector lanes, so a
-result's bits do not depend on how many products are computed together. The kernels prefetch later
-matrix rows into the second-level cache, because the first-level cache cannot request enough lines
-at a time to keep the memory busy. A line is prefetched several times, because a processor drops
-prefetches while many are pending.
+An intrinsic multiplies several adjacent matrix rows by several rows of x. Every dot product is
+summed in separate vector lanes, so a result's bits do not depend on how many products are computed
+together. The kernels prefetch later matrix rows into the second-level cache, because the
+first-level cache cannot request enough lines at a time to keep the memory busy. A line is
+prefetched several times, because a processor drops prefetches while many are pending.
 
 A processor with AVX512-BF16 multiplies bfloat16 weights by bfloat16 rows of x, two columns in each
 lane, and adds the products in float32. On other processors, and for other weights, rows of x are
@@ -63,7 +63,7 @@ def _num_weights(num_rows: int) -> int:
 
 @intrinsic
 def x_size(typing: Any, like: Any) -> Any:
-    """Return the size in bytes of an activation that weights of the type of ``like`` multiply."""
+    """Return the size in bytes of a value of x; ``like`` has the type of the weights."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _I64(2 if _takes_pairs(like) else 4)
@@ -83,7 +83,7 @@ def weights_at_once(typing: Any, rows: Any) -> Any:
 
 
 def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = False) -> Any:
-    """Return an intrinsic for dot products of ``num_weights`` matrix rows with rows of x.
+    """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
     Args:
         num_rows: The number of rows of x.

@@ -30,10 +30,7 @@ class _Load(Value):
 
 
 class _Loads(Value):
-    """One entry for each of the latest times that a similar pair was loaded; the newest is last.
-
-    Similar pairs share a key in the store.
-    """
+    """The latest loads of the pairs that share a key (see ``_key``), the newest last."""
 
     loads: tuple[_Load, ...] = ()
 
@@ -102,7 +99,7 @@ def _distance(ratio: float) -> float:
 
 
 def _facts_of(spec: PairSpec, headers: Headers) -> tuple[ModelFacts, ...]:
-    """Return format, family and size of target and draft; empty if no estimate is possible."""
+    """Return the ``ModelFacts`` of target and draft; empty if no estimate is possible."""
     if spec.has_bodies or spec.served:
         return ()
     places = (spec.target_place, spec.draft_place)

@@ -186,7 +186,7 @@ def _trace(made: Trace) -> str | None:
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Return whether the run contains the fork's changed candidate, or stopped before it."""
+    """Return whether the run has the candidate that the fork names, or ended before its round."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates

@@ -86,7 +86,7 @@ class Cell:
 
     ``counted``: the times from which the cost is computed. For plain steps they are in seconds; for
     other steps they are divided by the median of the plain steps around them. ``fallback``: the
-    seconds of an earlier run of the step, used only while ``counted`` is empty.
+    seconds of an earlier run of the step, used for planning and while ``counted`` is empty.
     """
 
     counted: list[float] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Column:
         self._tree = _Tree() if self._steps.drafts_trees else None
 
     def begin(self, order: Sequence[int]) -> None:
-        """Feed the context, then run every kind of step once; the times serve only as fallbacks.
+        """Feed the context, then run every kind of step once, for planning and as fallbacks.
 
         ``order``: the verification lengths in the order in which they are run.
         """
@@ -253,8 +253,8 @@ class Column:
     def draft_errors(self) -> list[float]:
         """The relative errors of ``draft_costs`` (see ``Cell.error``).
 
-        A later step is not timed alone: its cost follows from the times of the longest draft phase,
-        so it gets the error of that phase.
+        A later step is not timed alone: its cost is computed from the longest draft phase and the
+        first step, and gets the error of the longest phase.
         """
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 

@@ -50,8 +50,8 @@ def measure_step_costs(
     """Measure the step costs of this pair and configuration at the given context lengths.
 
     Args:
-        stepwise: if true, the host drives the timed steps, even if the pair can decode on the
-            device.
+        stepwise: if true, the host drives drafting and verification step by step, even if the pair
+            can decode on the device.
         on_progress: called after each tenth of the work or of the time; may raise to stop.
 
     Returns:

@@ -91,10 +91,7 @@ def wanted_states(drafter: Drafter) -> HiddenStates | None:
 
 
 def proposable_by(drafter: Drafter) -> frozenset[int] | None:
-    """Return the tokens that the drafter can propose; None if it can propose all.
-
-    Only a head may be unable to propose some tokens.
-    """
+    """Return the tokens that a head can propose; None if it can propose all, or without a head."""
     reader = _reader_of(drafter)
     return reader.proposable if isinstance(reader, HeadReader) else None
 

@@ -58,7 +58,7 @@ def extra_of(
 ) -> Extra | None:
     """Return the recovered or bonus token; None if the text ended before it.
 
-    ``proposable``: the tokens that the drafter can propose; None if it can propose all.
+    ``proposable``: the result of ``drafting.proposable_by``.
     """
     if not output.has_extra:
         return None

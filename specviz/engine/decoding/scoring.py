@@ -33,7 +33,7 @@ Values = list[torch.Tensor]
 def score_text(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], configs: Sequence[RunConfig]
 ) -> tuple[TextScores, ...]:
-    """Return the acceptance probabilities along the text, one result per configuration.
+    """Return each token's acceptance probability and other scores, one result per configuration.
 
     All results use the first configuration's drafter: the draft model or an early exit.
     """

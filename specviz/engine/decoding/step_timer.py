@@ -36,7 +36,8 @@ def step_timer(
 
     Args:
         token_ids: the context, then the tokens that timed steps feed.
-        stepwise: if true, the host drives the steps, even if the pair can decode on the device.
+        stepwise: if true, the host drives drafting and verification step by step, even if the pair
+            can decode on the device.
     """
     if pair.lanes is not None and not stepwise and not pair.lanes.unsupported_reason(config):
         return pair.lanes.step_timer(token_ids, config, context)
@@ -44,9 +45,10 @@ def step_timer(
 
 
 class LocalStepTimer:
-    """Times the steps of both models, driven one by one from the host.
+    """Times the steps of both models; the host drives drafting and verification step by step.
 
-    Implements ``device_lanes.StepTimer``.
+    Plain steps run as in plain decoding: on the device if the pair supports that. Implements
+    ``device_lanes.StepTimer``.
     """
 
     def __init__(

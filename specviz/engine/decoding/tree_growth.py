@@ -109,9 +109,9 @@ class SampledGrowth(_DynamicGrowth):
     The score of a node's k-th possible child is the node's score plus the k-th largest
     log-probability of the node's next token. Deeper levels do not exist yet, so their scores are
     estimated: the k-th largest probability of each of their nodes is taken to be the mean of the
-    k-th largest probabilities on this level. All possible children, of this and of deeper levels,
-    are ranked together. If n candidates are left, the best n are chosen, and those of them on this
-    level are drawn now.
+    k-th largest probabilities on this level, weighted by the likelihoods of this level's nodes. All
+    possible children, of this and of deeper levels, are ranked together. If n candidates are left,
+    the best n are chosen, and those of them on this level are drawn now.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:

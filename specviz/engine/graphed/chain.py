@@ -39,7 +39,7 @@ class PairMemory:
 class Chain:
     """Creates and keeps the stages of a round: draft, verify and record, for one configuration.
 
-    ``forced``: whether the run is a fork, in which the user may have set a draw or a token.
+    ``forced``: whether the run is a fork in which the user set a token (see ``write_tape``).
     """
 
     def __init__(

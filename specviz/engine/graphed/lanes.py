@@ -1,9 +1,9 @@
 """Create the objects that decode a loaded pair's texts on the device (``DeviceLanes``).
 
-They run captured stages, which are the parts of a round; on a GPU, each one is a CUDA graph. A run
-takes the idle memory of an earlier run if that memory has enough rows; otherwise new memory is
-allocated. The memory is idle again when the object that decodes the run is garbage-collected. Idle
-memory keeps the captured stages of the last few configurations.
+They run captured stages (the parts of a round, or a step of the target alone); on a GPU, each one
+is a CUDA graph. A run takes the idle memory of an earlier run if that memory has enough rows;
+otherwise new memory is allocated. The memory is idle again when the object that decodes the run is
+garbage-collected. Idle memory keeps the captured stages of the last few configurations.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Run an EAGLE head on many chains of candidates at once, along one text.
 
-Each chain begins after a different token of the text.
-
-The candidates are the text's own tokens. One pass computes the head's rows of the text, one row per
-token, from the target's hidden states; all chains share these rows. Then each candidate position
-takes one pass, with a row for every chain. A row attends to the text before its chain's start and
-to the earlier rows of its own chain, as if the chain were drafted alone.
+Each chain begins after a different token of the text, and its candidates are the text's own tokens.
+One pass computes the head's rows of the text, one row per token, from the target's hidden states;
+all chains share these rows. Then each candidate position takes one pass, with a row for every
+chain. A row attends to the text before its chain's start and to the earlier rows of its own chain,
+as if the chain were drafted alone.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class _Reading:
     def flag(self, name: str) -> bool | None:
         """Return a boolean setting of the head; None if its configuration does not state it.
 
-        A value in ``eagle_config`` takes precedence over one elsewhere in the configuration.
+        A value in ``eagle_config`` takes precedence over one at the configuration's top level.
         """
         for part in (section(self.facts.config, "eagle_config"), self.facts.config):
             if isinstance(found := part.get(name), bool):

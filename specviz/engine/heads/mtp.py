@@ -283,7 +283,7 @@ class _MtpRun(HeadRun):
         """Return the tokens whose embeddings a layer reads in its new rows.
 
         These are the stored tokens ``first`` to ``last - 1``, or, if ``shift_ids`` is 0, the token
-        before each of them.
+        before each of them (for stored token 0: itself).
         """
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]

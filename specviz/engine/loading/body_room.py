@@ -1,7 +1,7 @@
 """Measure what limits the simulated sizes of a pair: the device's free memory and bandwidth.
 
-A simulated size is a model that was enlarged without changing its output. The measurement takes
-about a second and needs no weights.
+A model at a simulated size is enlarged without changing its output. The measurement takes about a
+second and needs no weights.
 """
 
 from __future__ import annotations

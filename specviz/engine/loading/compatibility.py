@@ -186,9 +186,9 @@ def take_step_weights(
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     """Return each model's weights in the form that its decoding steps read, and notices.
 
-    If the lean step supports all models, they all use it. Otherwise, they all run through
-    transformers. With ``step`` "library", they always do. With "lean" or "graphed", a model
-    that the lean step does not support raises PairError.
+    If the lean step supports all models and gives the same logits, they all use it. Otherwise,
+    they all run through transformers. With ``step`` "library", they always do. With "lean" or
+    "graphed", a model for which the lean step fails raises PairError.
     """
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:

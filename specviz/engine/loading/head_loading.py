@@ -51,7 +51,7 @@ def add_head(
 
     Args:
         spec: names the draft method that needs the head, and the type of the head's weights.
-        target_files: the target's weights; they contain the head if the head has no own files.
+        target_files: the target's weights; they contain the head if it has no files of its own.
     """
     side = opened.sides[0]
     kind_of_weights = _type_of_weights(pair, spec)

@@ -222,7 +222,7 @@ def _check_models(
 
 
 def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
-    """Return the model, enlarged if a simulated size is requested; check that its logits stay."""
+    """Enlarge the model if a simulated size is requested, check its logits, and return it."""
     body = side.body
     if body is None:
         return model

@@ -104,7 +104,7 @@ class OpenPair(Value, eq=False):
 
 
 def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
-    """Find both models, and check that their tokens match; read no weights."""
+    """Find the models of a pair, and check that their tokens match; read no weights."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)

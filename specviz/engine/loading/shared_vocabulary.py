@@ -32,7 +32,7 @@ LEAST_SHARE = 0.5
 def share_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary, draft_config: Config
 ) -> tuple[SharedTokens | None, tuple[str, ...]]:
-    """Return the tokens that both models have, and a notice; None if the tokenizers are equal.
+    """Return the shared tokens and a notice; None and no notice if the tokenizers are equal.
 
     Raises:
         PairError: fewer than ``LEAST_SHARE`` of the target's tokens in a sample text are shared.

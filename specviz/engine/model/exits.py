@@ -16,7 +16,7 @@ class Weights(Protocol):
 
 
 def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Missing:
-    """Return the numbers of layers after which the model can draft by early exit, or why none.
+    """Return after how many layers the model can exit early, or the reason why it cannot.
 
     Args:
         output_matrices: the matrices through which the last layer writes to the residual stream. If

@@ -41,7 +41,7 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelProduct(Product):
-    """A matrix product computed by a kernel that reads each weight once."""
+    """A matrix product computed by the kernel if there are few rows, else by torch."""
 
     layer: ProductLayer
 

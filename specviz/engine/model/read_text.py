@@ -27,9 +27,9 @@ class ReadText(Value, eq=False):
     def num_shared(self, prompt_ids: Sequence[int]) -> int:
         """Return how many cache rows of this text a run with the prompt ``prompt_ids`` copies.
 
-        If ``prompt_ids`` continues this text's prompt, the run copies the rows of all leading
-        tokens that ``prompt_ids`` and this text have in common. If ``prompt_ids`` is this text's
-        prompt, the run copies as many rows as this text's own run: ``num_copied``.
+        These are the rows of the leading tokens that this text and ``prompt_ids``, without its last
+        token, have in common. Unless ``prompt_ids`` continues this text's whole prompt, they are at
+        most ``num_copied``, so a run of the same prompt copies as many as this text's own run.
         """
         same = 0
         for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):

@@ -43,7 +43,10 @@ NO_DEVICE_ROUNDS = Missing(
 
 
 class TranslatedStep(Step):
-    """The draft's step, in the target's token ids; ``make`` creates a step in the draft's ids."""
+    """The draft's step, in the target's token ids.
+
+    ``make`` creates a step of a given capacity, in the draft's own ids.
+    """
 
     def __init__(self, make: Callable[[int], Step], shared: SharedTokens, capacity: int) -> None:
         most = _DRAFT_TOKENS * capacity
