@@ -98,7 +98,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 @dataclass(slots=True)
 class Penalties:
-    """How long each client must wait after a wrong token; each further one doubles the delay."""
+    """How long each client must wait after wrong tokens; each doubles the delay, up to a limit."""
 
     now: Callable[[], float] = time.monotonic
     _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, time of last

@@ -127,7 +127,7 @@ def _frame(found: RunsBeside) -> pd.DataFrame:
 
 
 def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
-    """Return the runs with these ids, and for each run left out a sentence with the reason.
+    """Return the runs with these ids, and sentences on why some of them are left out.
 
     The result is cached until the ids change.
     """

@@ -54,7 +54,7 @@ class LaneRuns(Value):
 
 
 class KindReadings(Value):
-    """One kind of text, with one value per lane; None if nothing was measured for the lane."""
+    """One kind of text, with one value per lane; None for a lane without a value."""
 
     kind: str
     readings: tuple[Reading | None, ...]

@@ -89,7 +89,7 @@ def position_of(trace: Trace) -> Position | None:
 
     Positions with few visible bars (``is_varied`` is False) are used only if there are no others.
 
-    The result is None if the run recorded no probabilities.
+    The result is None if no tested candidate has recorded probabilities.
     """
     found = [
         _position(entry.index, each.token_id, each.insight)

@@ -280,7 +280,7 @@ def _settings(summary: RunSummary) -> str:
 
 
 def row_label(row: RunRow) -> str:
-    """Return a label of the run: its engine, what distinguishes it, and its name or settings."""
+    """Return a label of the run: what distinguishes it, and its engine."""
     engine, text = row.summary.engine, _what_differs(row)
     if given_name(row):
         return f"{text} · {engine or OUR_OWN}"

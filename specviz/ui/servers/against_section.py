@@ -50,14 +50,14 @@ def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
 
 
 def is_timing(answers: Answers) -> bool:
-    """Return whether the speedup on the shown prompt is being measured, or queued for this."""
+    """Return whether the speedup measurement of the shown answer is running or queued."""
     run = answers.shown()
     job = _job_of(run) if run is not None else None
     return job is not None and job.going
 
 
 def collect_timing(answers: Answers) -> None:
-    """Once the speedup is measured, add the times of its answers to the shown answer."""
+    """Once the speedup measurement has ended, add its timed blocks to the shown answer."""
     run = answers.shown()
     job = _job_of(run) if run is not None else None
     if run is not None and job is not None and not job.going and job.blocks:

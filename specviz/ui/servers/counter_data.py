@@ -55,7 +55,7 @@ def _point(point: Point) -> dict[str, Any]:
 def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]]:
     """Return α by position, for the last minute and for the time since the engine's start.
 
-    The keys are "recent" and "began". For a file, there is only one α, under "recent".
+    The keys are "recent" and "began". For a file, "began" is None, and "recent" is the only α.
     """
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()
@@ -66,7 +66,10 @@ def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]
 
 
 def _figures(seen: CounterHistory, *, began: str) -> list[dict[str, str]]:
-    """Return the recent value of each number on the board; a note has the value since the start."""
+    """Return the numbers on the board: recent values, with those since the start as notes.
+
+    Until there are recent values, the values since the start take their place.
+    """
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
     drafted, accepted = _count(ever.num_drafted), _count(ever.num_accepted)

@@ -34,9 +34,10 @@ _LINKED = "query-params"
 
 
 class _DraftRequest(Value):
-    """The draft to estimate, and step costs for its speedup; None if no costs are given.
+    """The draft to estimate.
 
-    ``granted``: whether texts may be sent to the draft's address.
+    ``granted``: whether texts may be sent to the draft's address. ``costs``: the step costs for the
+    speedups; None if the user gave none.
     """
 
     draft: str

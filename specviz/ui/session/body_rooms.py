@@ -17,8 +17,7 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
     """Return the worker's request for the limits on the pair's simulated sizes, pending or done.
 
-    The first call sends the request, if the pair is embedded or loaded. Until a request was sent,
-    the result is None.
+    The first call for an embedded or loaded pair sends the request. Until then, the result is None.
     """
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (

@@ -97,8 +97,8 @@ class History:
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Then wait a moment longer for decoding to end: drawing the page at the same time would slow
-        a short run down.
+        Also wait for decoding to end, until ``_UNDISTURBED`` seconds after the call: drawing the
+        page at the same time would slow a short run down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
@@ -115,7 +115,7 @@ class History:
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Store at which moment (such as a round) the player opens the run ``run_id``."""
+        """Store at which moment (such as a round) downloaded replays of run ``run_id`` open."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:

@@ -65,7 +65,7 @@ class Tabs:
             self._changed.notify_all()
 
     def stay(self, tab: str) -> None:
-        """Record that a tab is open, new or reconnected. Cancel the call planned by ``leave``."""
+        """Record that a tab is open or back, and cancel the call that ``leave`` planned."""
         with self._changed:
             self._cancel(tab)
             for saved in self._saved.values():

@@ -1,8 +1,8 @@
 """The runs that a section of a theory page analyses.
 
 The user chooses the runs of a stored comparison, or recorded runs shipped with specviz. To make
-more such runs, the section offers a command, and settings for the page Compare. Compare calls each
-of the settings that it runs side by side a lane.
+more such runs, the section offers a command, and lanes for the page Compare. A lane is one of the
+settings that Compare runs side by side.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def acceptance_chart(checks: Sequence[Trained], break_even: float | None) -> go.
 
     Args:
         checks: The evaluations on held-out texts.
-        break_even: The acceptance above which some γ makes speculation faster than the target
-            alone, if all positions have the same acceptance.
+        break_even: The acceptance above which the best γ gives a speedup, if all positions have the
+            same acceptance.
     """
     made = figure(x_title="step", y_title="acceptance probability", height=_HEIGHT)
     for place in range(max((len(each.accepted) for each in checks), default=0)):

@@ -222,7 +222,7 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
 def candidates_chart(
     labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
 ) -> go.Figure:
-    """Draw the expected speedup at each γ and this temperature: a line per draft or method."""
+    """Draw the speedup at each γ and this temperature: a line per draft or method."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=340)
     for index, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
         cells = [each for each in found.cells if each.temperature == temperature and each.speedup]

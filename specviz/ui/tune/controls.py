@@ -216,7 +216,7 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw the choice of further methods; return the valid ones, and the others with a reason.
+    """Draw the choice of further methods; return the valid ones, and why others are refused.
 
     Args:
         copies: Whether drafters that copy from the text are allowed.

@@ -92,7 +92,7 @@ def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
 
 
 def measured_since(answer: Answer) -> tuple[MeasuredCell, ...]:
-    """Return the choices (γ, temperature) that finished jobs measured for this answer."""
+    """Return the measured cells (γ and temperature) of this answer's finished jobs."""
     jobs = (shown_race(answer), shown_cells(answer))
     whole = (job for job in jobs if job is not None and _is_whole(job))
     return tuple(cell for job in whole for cell in job.cells)

@@ -24,7 +24,7 @@ _GO = "tune go to watch"
 
 
 def take_watch_handover() -> bool:
-    """Return whether Tune has just opened a setting on Watch; the next call returns False."""
+    """Return whether a setting was just handed over to Watch; the next call returns False."""
     return bool(st.session_state.pop(_GO, False))
 
 
@@ -73,7 +73,7 @@ def _places(spec: PairSpec) -> tuple[str, str | None]:
 
 
 def _to_compare(answer: Answer, choices: Sequence[Choice]) -> None:
-    """Open Compare with these choices side by side, on the prompts and the length of the answer."""
+    """Open Compare with these choices as lanes, and with the prompts and length of the question."""
     plan = plan_of_cells(choices, answer.question.items, repeats=1)
     st.session_state[LANES_HANDOVER] = texts = [lane_text(each) for each in plan.lanes]
     take_settings(plan)

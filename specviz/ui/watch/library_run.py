@@ -33,7 +33,7 @@ _BEFORE = "sizes before the opened run"
 
 
 class _Before(Value):
-    """The sliders' simulated sizes before a run was opened, and the pair selected since."""
+    """The sliders' simulated sizes before a run was opened, and the pair selected on opening it."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet
     opened: PairSpec | None
@@ -67,7 +67,10 @@ def open_linked_run(history: History) -> SpecvizError | None:
 
 
 def _forked(library: Library, trace: Trace) -> Trace | None:
-    """Return the run from which this run was forked; None if that run is not in the library."""
+    """Return the run from which this run was forked.
+
+    The result is None if that run is not in the library or has another prompt.
+    """
     of = trace.config.forks[-1].of if trace.config.forks else None
     try:
         other = library.open(of) if of else None

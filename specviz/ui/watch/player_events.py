@@ -28,8 +28,8 @@ T = TypeVar("T", "ForkRequest", "MomentRequest")
 class ForkRequest(Value):
     """A request to repeat a run with a change at one candidate (to fork it).
 
-    Either ``draw`` replaces the draw that decided the candidate's verdict, or ``rank`` replaces the
-    candidate by one of the target's most probable tokens.
+    Either ``draw`` replaces the draw that decided the candidate's verdict, or, at temperature
+    0, ``rank`` chooses one of the target's most probable tokens to replace its likeliest one.
     """
 
     run: str

@@ -266,7 +266,7 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
     """Yield a sentence on the acceptance expected from other texts, if it is known.
 
-    Yield nothing if the run has step costs, because the player then draws throughput curves.
+    Yield nothing if the run has step costs: then the player can draw throughput curves.
     """
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None

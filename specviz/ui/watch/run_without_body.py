@@ -66,7 +66,7 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 
 
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
-    """Return the speedup of a saved run with the trace's settings and models of real size.
+    """Return the speedup of a saved run with the trace's settings and its models at real size.
 
     The result includes the speedup's interval. It is None if there is no such run.
     """

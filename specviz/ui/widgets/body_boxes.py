@@ -102,7 +102,7 @@ def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> st
 
 
 def _parameters(body: str, shape: ModelShape | None, room: BodyRoom | None) -> int | None:
-    """Return the parameters of the enlarged model; None at the real size or if unknown."""
+    """Return the parameter count of the enlarged model; None at the real size or if unknown."""
     cost = None if shape is None or room is None or body == NO_BODY else _cost(body, shape, room)
     return cost and cost.parameters
 

@@ -28,7 +28,7 @@ def show_bars(
 ) -> DistributionPair:
     """Show the bars and return the distributions that the user has set for draft and target.
 
-    The bars begin with ``draft`` and ``target``, and again if an argument changes between calls.
+    The bars start from ``draft`` and ``target``, and restart if an argument changes between calls.
     """
     assert 1 <= len(labels) <= MOST_TOKENS, len(labels)
     start = _normalised(draft, target)

@@ -60,7 +60,7 @@ class MachinePair(Value):
 
 
 def chosen_models(options: PairSpec) -> MachinePair | None:
-    """Return the models that the controls name; None without a target. The first call searches.
+    """Return the chosen models; None without a target. The first call starts a search.
 
     Args:
         options: The device, dtype and weights with which a pair would be loaded.

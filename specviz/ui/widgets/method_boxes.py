@@ -155,7 +155,7 @@ def _show_tree_size(text: str) -> None:
 
 
 def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunConfig:
-    """Add the method's settings to the others; if they conflict, warn and leave them out."""
+    """Return the settings with the method; if they conflict, warn and use the default method."""
     try:
         trees = {
             "branching": parse_shape(method["branching"]),

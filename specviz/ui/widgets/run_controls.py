@@ -48,7 +48,8 @@ class Choices(Value):
     """The values of the controls.
 
     ``detects_chat``: whether the run, once the target is loaded, looks for a chat template and uses
-    the template if there is one. False if the page already knows that there is one.
+    the template if there is one. False if the page already knows that there is one, or if the user
+    or the link has switched the template off.
     """
 
     prompt: str
@@ -154,7 +155,7 @@ def _warn_dropped(linked: dict[str, str | None]) -> None:
 
 
 def _forked(config: RunConfig) -> RunConfig:
-    """Return the config with the link's forks (changed draws), and draw a note about them.
+    """Return the config with the link's forks (changed draws or tokens), and draw a note.
 
     Invalid forks are ignored.
     """
@@ -273,7 +274,7 @@ def _linked(value: object) -> str:
 
 
 def refuse_empty(prompt: str) -> None:
-    """Raise SpecvizError if the prompt is empty or contains only spaces."""
+    """Raise SpecvizError if the prompt is empty or contains only whitespace."""
     if not prompt.strip():
         raise SpecvizError("The prompt is empty.", remedy="Write some text, or choose a preset.")
 

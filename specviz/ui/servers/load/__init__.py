@@ -1,4 +1,4 @@
 """The tab "Under load" of Servers: controls, live view and results of a load sweep.
 
-A load sweep measures a serving engine with more and more users or requests per second.
+A load sweep measures a serving engine at several loads: numbers of users or requests per second.
 """

@@ -37,7 +37,7 @@ class End(Value):
 
 
 class LoadPoint(Value):
-    """A value at one load (users or requests per second); ``level_text`` has the load's unit."""
+    """A point of a lane at one load, ``level``; ``level_text`` is the load with its unit."""
 
     level: float
     level_text: str

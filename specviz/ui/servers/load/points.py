@@ -163,9 +163,9 @@ def _ends(
 ) -> dict[float, End]:
     """Return the mean of ``value`` for the lane with index ``place`` at each load, by load.
 
-    A block measures one lane at one load. Blocks of the target alone (A) and with speculation (B)
-    take turns in the order A B B A. First, the lane's blocks in each such group are averaged. The
-    result is the mean of these averages, with a Student's t interval.
+    A block measures one lane at one load. A unit measures all lanes in turn, then in reverse order
+    (A B B A). First, the lane's blocks in each unit are averaged. The result is the mean of these
+    averages, with a Student's t interval.
     """
     units: dict[float, dict[PromptRepeat, list[float]]] = {}
     for each in shown.figures.blocks:

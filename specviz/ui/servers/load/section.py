@@ -90,7 +90,7 @@ def _show_wall(job: LoadJob) -> None:
 
 
 def _show_sweeps(own: LoadSweep | None) -> None:
-    """Show a sweep and, if chosen, a second sweep (stored or from a file) for comparison."""
+    """Show a sweep and, if chosen, another one or another tool's results for comparison."""
     opened, beside = choose_stored(own)
     file = choose_file()
     foreign = file if isinstance(file, ForeignLoad) else None

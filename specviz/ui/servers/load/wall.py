@@ -26,7 +26,7 @@ def show_wall(job: LoadJob, now: LoadNow | None) -> None:
 
 
 def wall_data(now: LoadNow | None, mode: LoadMode) -> dict[str, Any]:
-    """Return the data of the live view; between two measurements, the values are dashes."""
+    """Return the data of the live view; while no block is in progress, the values are dashes."""
     if now is None:
         figures = [_figure(name, label, UNKNOWN) for name, label in _LABELS.items()]
         return {

@@ -287,7 +287,7 @@ def distribution_chart(
 
 
 def blocks_chart(curves: blocks.Curves) -> go.Figure:
-    """Draw accepted candidates per round at each gamma for two methods, and the upper bound."""
+    """Draw accepted candidates per round at each gamma, for two verifiers, and the upper bound."""
     made = figure(x_title="γ", y_title="candidates accepted per round")
     gammas = list(range(1, len(curves.token) + 1))
     rows = (
@@ -316,7 +316,7 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw a dot per round: the number of candidates that two methods are expected to accept.
+    """Draw a dot per round: the number of candidates that two verifiers are expected to accept.
 
     Token-by-token verification is on the x axis, and block verification is on the y axis.
     """

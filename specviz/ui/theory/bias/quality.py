@@ -262,7 +262,7 @@ def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) 
 
 
 def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
-    """Return ``count`` of the prompts at regular intervals, not the first ones."""
+    """Return ``count`` prompts, taken at regular intervals from ``items``."""
     return tuple(items[at * len(items) // count] for at in range(count))
 
 

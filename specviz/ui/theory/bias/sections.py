@@ -147,11 +147,10 @@ def show_bias_formulas() -> None:
         r"\min_r \mathrm{bias} = \tfrac12 \sum_x |p_{\text{target}} - b\,p_{\text{draft}}| \\ "
         r"{} - \tfrac12 \sum_x (1 - b)\,p_{\text{draft}}",
         {**rule, **PROBABILITIES, "x": "a token"},
-        r"Yin et al. 2024, theorem 4. The residual r with the smallest bias is "
+        r"Yin et al. 2024, theorem 4. The bias is smallest if r is "
         r"$\max(0, p_{\text{target}} - b\,p_{\text{draft}})$, normalised. Under the condition of "
-        r"theorem 5, it equals the lossless residual, "
-        r"$\max(0, p_{\text{target}} - p_{\text{draft}})$. specviz derives this equality; it is "
-        r"not in the paper.",
+        r"theorem 5, this r equals the lossless residual, "
+        r"$\max(0, p_{\text{target}} - p_{\text{draft}})$, normalised (derived here).",
     )
     show_formula(
         r"b_\varepsilon = \min\!\left(1, \tfrac{p_{\text{target}} + \varepsilon}"

@@ -1,7 +1,7 @@
 """Runs that test a claim on the pair: their plans, and their state on the server.
 
-The runs continue when the user leaves the page, and every browser tab sees the results. If a
-claim is about time, its runs are timed against the target alone, and they also appear on Watch.
+The runs continue when the user leaves the page, and every browser tab sees the results. Runs of the
+tests in ``_WATCHED`` are timed against the target alone, and they also appear on Watch.
 """
 
 from __future__ import annotations

@@ -121,7 +121,10 @@ def dots_sentence(lossy: LossyRuns) -> str:
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """Draw a dot per tested token, by P(reject) and bias, where the models differ."""
+    """Draw dots for the first tested tokens at which the models differ: P(reject) and bias.
+
+    Both are divided by the distance between the models at the token.
+    """
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
     distance = plane.distance[apart]

@@ -150,9 +150,9 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
 
 
 def experts_over_rows(reads: ExpertReads) -> go.Figure:
-    """Draw how the number of tokens (rows) in a pass changes which experts it reads, and its time.
+    """Draw how many experts a pass reads, and its time, by its number of rows (tokens).
 
-    The number of experts is measured; a second line shows it for independent routing.
+    Both are measured; a further line shows the number of experts under independent routing.
     """
     made = figure(x_title="rows of a pass", y_title=f"experts read, of {reads.experts}")
     rows = [each.rows for each in reads.points]

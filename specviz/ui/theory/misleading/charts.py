@@ -71,9 +71,9 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Draw the speedup at each gamma for a text with a mean number of rounds, and for slow texts.
+    """Draw the speedup at each gamma for a text with the mean number of rounds, and for slow texts.
 
-    Slow texts are those with the 90th and the 99th percentile of the number of rounds.
+    Slow texts take the 90th or the 99th percentile of the number of rounds.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]

@@ -66,7 +66,7 @@ def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, 
 
 
 def _gamma_of_greatest(speeds: Sequence[tuple[int, float]]) -> int | None:
-    """Return the γ with the greatest speedup of (γ, speedup), or None if no speedup exceeds 1."""
+    """Return the γ with the greatest speedup, or None if no speedup is above 1."""
     gamma, greatest = max(speeds, key=lambda each: each[1])
     return gamma if greatest > 1.0 else None
 

@@ -292,10 +292,7 @@ def _first_count(curves: Sequence[MeanCurve]) -> int:
 
 
 def _last_count(curves: Sequence[MeanCurve]) -> int:
-    """Return the number of texts at which the x axis ends.
-
-    The axis ends at 30,000 or more, so that it does not change at first.
-    """
+    """Return the largest number of texts, at least 30,000 so that the x axis is stable at first."""
     counts = [each.estimates[-1].count for each in curves if each.estimates]
     return max([30_000, *counts])
 

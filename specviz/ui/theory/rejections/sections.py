@@ -242,7 +242,7 @@ def show_one_place() -> None:
     st.markdown(
         "With four drafts instead of one, a rejection is less likely. If both models toss a coin, "
         f"its probability is {abs(draft - target):.3f} with one draft and **{coins:.3f}** less "
-        f"with four. If both models are uniform and the draft proposes {as_many} the target has, "
+        f"with four. If both models are uniform and the draft has {as_many} the target, "
         f"it is {1 - 1 / ratio:.3f} with one draft and **{uniform:.3f}** less with four."
     )
     left, right = st.columns(2, gap="medium")

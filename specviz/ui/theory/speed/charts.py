@@ -89,7 +89,7 @@ def speedup_map(
     runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
-    """Draw a map of the speedup at the best gamma, by c and alpha, and measured points.
+    """Draw a map of the speedup at the best gamma, by c and alpha, with points of papers and runs.
 
     Lines separate regions by their best gamma. Cells where the target alone is fastest stay empty.
 
@@ -181,8 +181,8 @@ def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
     """Draw what share of the oracle's tokens per unit of time each stopping criterion reaches.
 
-    The oracle drafts only candidates that will be accepted. The x axis is the number of candidates
-    drafted per emitted token.
+    The oracle drafts exactly the candidates that will be accepted. The x axis is the number of
+    candidates drafted per emitted token.
     """
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
