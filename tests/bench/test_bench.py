@@ -101,7 +101,7 @@ def test_llamacpp_ratios_are_null_without_it(result: dict[str, Any]) -> None:
     assert unknown == {name for name in RATIOS if "llamacpp" in name}
     assert result["settings"]["llamacpp"] is None
     (notice,) = result["notices"]
-    assert notice == "llama.cpp is not installed: pip install -r requirements-rivals.txt"
+    assert notice == "llama.cpp is not installed: make rivals"
 
 
 def test_times_every_lane(result: dict[str, Any]) -> None:

@@ -139,7 +139,7 @@ def test_no_lane_if_missing_or_unsupported(pair: Pair, monkeypatch: pytest.Monke
     )
     monkeypatch.setattr(llamacpp, "_PACKAGES", ("no_such_package",))
     assert llamacpp.missing(pair) == (
-        "llama.cpp is not installed: pip install -r requirements-rivals.txt"
+        "llama.cpp is not installed: make rivals"
     )
 
 

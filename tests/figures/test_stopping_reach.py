@@ -114,5 +114,5 @@ def test_rejects_runs_without_the_needed_values(changes: dict[str, Any], message
 
 def test_rejects_more_candidates_than_costs() -> None:
     short = replace(COSTS, verify=COSTS.verify[:2])
-    with pytest.raises(ConfigError, match="verification of 3 tokens"):
+    with pytest.raises(ConfigError, match="verifying 3 tokens"):
         stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, short)
