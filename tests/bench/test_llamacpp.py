@@ -138,9 +138,7 @@ def test_no_lane_if_missing_or_unsupported(pair: Pair, monkeypatch: pytest.Monke
         "llama.cpp has no lane: GGUF files of the model family qwen2 are not supported"
     )
     monkeypatch.setattr(llamacpp, "_PACKAGES", ("no_such_package",))
-    assert llamacpp.missing(pair) == (
-        "llama.cpp is not installed: make rivals"
-    )
+    assert llamacpp.missing(pair) == ("llama.cpp is not installed: make rivals")
 
 
 def test_rejects_unknown_weights(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
