@@ -339,9 +339,8 @@ def remedies() -> tuple[Remedy, ...]:
 @pytest.fixture(scope="module")
 def exists() -> Callable[[Remedy], list[str]]:
     commands: Any = next(each for each in build_parser()._actions if each.dest == "command")
-    targets = re.findall(
-        r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
 
     def check(remedy: Remedy) -> list[str]:
         own = {"training": training_parser()} if remedy.module.startswith("training/") else {}

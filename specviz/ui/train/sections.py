@@ -12,7 +12,7 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.record.body_costs import BodyRoom
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, TOKENS, WHOLE_PERCENT
-from specviz.record.pairs import CHAT_PAIR, pairs_folder
+from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, EMBEDDED_HEADS, pairs_folder
 from specviz.training.drafts.curves import evaluations
 from specviz.training.drafts.estimate import estimate, long_time, measured_arithmetic
 from specviz.training.drafts.plan import KINDS, TrainingPlan
@@ -93,7 +93,7 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
 
 def show_example() -> None:
     """Draw the acceptance of a head that comes with specviz, over the steps of its training."""
-    checks = evaluations(pairs_folder() / CHAT_PAIR / "eagle3")
+    checks = evaluations(pairs_folder().joinpath(*EMBEDDED_HEADS[CHAT_HEAD]))
     first, last = checks[0], checks[-1]
     show_example_caption(
         "Start",
@@ -103,10 +103,10 @@ def show_example() -> None:
         "training of your own also shows the loss, and the speedup that the acceptance gives on "
         "this machine.",
     )
-    show_acceptance(checks, None)
+    _show_acceptance(checks, None)
 
 
-def show_acceptance(checks: Sequence[Trained], break_even: float | None) -> None:
+def _show_acceptance(checks: Sequence[Trained], break_even: float | None) -> None:
     beyond = "" if break_even is None else " Above break-even, there is a speedup."
     show_chart(
         acceptance_chart(checks, break_even),
@@ -189,7 +189,7 @@ def _show_curves(job: TrainingJob) -> None:
     found = job.best_worth
     even = None if found is None else found.best.break_even
     with right:
-        show_acceptance(curves.checks, even)
+        _show_acceptance(curves.checks, even)
     if found is not None:
         _show_worth(job, found)
 
