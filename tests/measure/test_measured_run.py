@@ -14,6 +14,7 @@ from specviz.errors import ConfigError
 from specviz.figures.metrics import metrics
 from specviz.figures.stopping_reach import drafting_costs
 from specviz.measure.forecast import measure_profile
+from specviz.measure.machine_watch import RecentLoad
 from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.slice_timing import undisturbed
 from specviz.measure.step_costs import step_costs
@@ -214,6 +215,18 @@ def test_a_forecast_is_made_before_the_run_from_other_texts(pair: Pair, empty_ho
     trace = run.trace()
     assert trace.forecast == made
     assert metrics(trace).speedup_forecast == made.speedup
+
+
+def test_a_forecast_uses_the_load_before_the_run(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[float | None] = []
+    monkeypatch.setattr(RecentLoad, "others", lambda _: 0.75)
+    monkeypatch.setattr(
+        "specviz.measure.measured_run.forecast", lambda *_, load: loads.append(load)
+    )
+    measured_run(pair, STORIES[0], CONFIG)
+    assert loads == [0.75]
 
 
 def test_no_profile_no_forecast(pair: Pair) -> None:
