@@ -21,13 +21,13 @@ from specviz.errors import ConfigError
 from specviz.installation import require_engine
 from specviz.record.bodies import NO_BODY
 from specviz.record.limits import check_one_of
-from specviz.record.pairs import CHAT_PAIR, QUANTISED, PairSpec
+from specviz.record.pairs import CHAT_PAIR, COPY_TYPES, PairSpec
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 REPEATS = 20
-_COPIES = ("q8_0", "q5_0", "q4_0")
+_DEFAULT_TYPES = ("q8_0", "q5_0", "q4_0")
 
 
 def command(options: argparse.Namespace) -> int:
@@ -116,9 +116,9 @@ def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -
     from specviz.bench.quantised_bench import run_quantised_bench
     from specviz.engine import load_pair
 
-    types = (options.types or ",".join(_COPIES)).lower().split(",")
+    types = (options.types or ",".join(_DEFAULT_TYPES)).lower().split(",")
     for each in types:
-        check_one_of("types", each, QUANTISED)
+        check_one_of("types", each, COPY_TYPES)
     asked = spec_from(options).without_bodies
     given = (asked.dtype, asked.target_weights, asked.draft_weights, asked.step)
     if set(given) != {"auto"} or asked.draft is not None:

@@ -32,7 +32,7 @@ from specviz.errors import shortened
 from specviz.record.breaks import BREAKS
 from specviz.record.drafters import DRAFT_METHODS
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_SECONDS
-from specviz.record.pairs import QUANTISED
+from specviz.record.pairs import COPY_TYPES
 
 BENCH_BODY = "90M"
 
@@ -182,7 +182,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--types", metavar="T,…",
-        help=f"with --quantised: types of the copies, from {', '.join(QUANTISED)} "
+        help=f"with --quantised: types of the copies, from {', '.join(COPY_TYPES)} "
         "(default: q8_0,q5_0,q4_0)",
     )  # fmt: skip
     group = parser.add_argument_group("on a GPU")

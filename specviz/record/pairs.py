@@ -39,6 +39,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 GRAPHED = "graphed"
 STEPS = ("auto", "library", "lean", GRAPHED)
 QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")  # types that weights can be quantised to
+COPY_TYPES = (*QUANTISED, "q6_k", "q5_k", "q4_k", "iq4_nl")  # types of a requantised GGUF file
 WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
 OWN_MTP = "mtp"  # in place of a folder: the draft is the target's own MTP layers
