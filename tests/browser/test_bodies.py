@@ -132,6 +132,7 @@ def test_a_slider_changes_the_body_and_one_click_removes_it(
     body_is(page, "off")
 
 
+@pytest.mark.thorough
 def test_the_ends_of_a_focused_slider_overlap_no_other_text(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -27,7 +27,7 @@ HEADLINE, RACE = (".sum-headline", '[data-testid="lanes"]')
 SMALLEST = 18
 LOOKS = [
     (1440, 900, "light"),
-    (1024, 768, "dark"),
+    pytest.param(1024, 768, "dark", marks=pytest.mark.thorough),
     pytest.param(1440, 900, "dark", marks=pytest.mark.thorough),
     pytest.param(1024, 768, "light", marks=pytest.mark.thorough),
 ]

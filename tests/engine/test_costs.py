@@ -92,7 +92,9 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
         ),
         ("lean", RunConfig(num_drafts=4, gamma=2), (4, 1)),
         ("lean", RunConfig(gamma=3, dynamic_tree=(3, 8)), (1, 1, 1)),
-        ("library", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
+        pytest.param(
+            "library", RunConfig(branching=(3, 2, 1)), (3, 2, 1), marks=pytest.mark.thorough
+        ),
         pytest.param(
             "library",
             RunConfig(branching=(6, 4), temperature=0.0),

@@ -212,14 +212,8 @@ def test_texts_of_the_loop_have_the_targets_distribution(
     assert p_value(cells, exact_distribution(setting)) > ENOUGH
 
 
-@pytest.mark.parametrize(
-    ("setting", "gamma"),
-    [
-        ("top-k", 3),
-        pytest.param("plain", 5, marks=pytest.mark.thorough),
-        pytest.param("top-p", 1, marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough  # test_graphed_rounds compares them with rounds of the loop
+@pytest.mark.parametrize(("setting", "gamma"), [("top-k", 3), ("plain", 5), ("top-p", 1)])
 def test_device_rounds_have_the_targets_distribution(setting: str, gamma: int) -> None:
     cells = looped_cells(setting, gamma, 3, 1_000, GRAPHED)
     assert p_value(cells, exact_distribution(setting)) > ENOUGH

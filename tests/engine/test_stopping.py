@@ -254,9 +254,8 @@ class Dropping(ModelDrafter):
         return whole.part(list(range(kept)))
 
 
-@pytest.mark.parametrize(
-    "until", ["cost", pytest.param("confidence:0.2", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("until", ["cost", "confidence:0.2"])
 def test_the_first_tokens_have_the_targets_distribution(until: str) -> None:
     cells, drafted = looped(until)
     assert len(drafted) > 2

@@ -115,6 +115,7 @@ def test_costs_fitted_to_a_run_give_its_own_speedup() -> None:
     assert explained.speedup_accounted == pytest.approx(explained.speedup_observed, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_the_interval_covers_a_new_process() -> None:
     """Processes differ by 2 %; the interval of two to six of them covers the next one's costs."""
     chance, inside, widths = random.Random(5), 0, list[float]()

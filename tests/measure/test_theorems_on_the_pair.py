@@ -43,8 +43,12 @@ def written(
 
 
 @cache
+def lossless_run(seed: int) -> Trace:
+    return written(seed)
+
+
 def lossless_runs() -> tuple[Trace, ...]:
-    return tuple(written(seed) for seed in range(6))
+    return tuple(map(lossless_run, range(6)))
 
 
 @cache
@@ -137,7 +141,7 @@ def test_rejection_and_bias_add_up_to_the_distance_at_every_token(epsilon: float
     assert check.largest_gap < 1e-5
     assert abs(check.gap.mean()) < 3e-6
     assert check.distance.max() > 0.5
-    lossless_share = rejection_count(lossless_runs())
+    lossless_share = rejection_count([lossless_run(seed) for seed in range(2)])
     assert check.mean_reject < 0.8 * lossless_share.expected / lossless_share.num_tested
 
 

@@ -108,6 +108,7 @@ def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
     assert remembered() == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("prepared")
 def test_resumes_a_comparison_interrupted_by_the_end_of_the_server(
     monkeypatch: pytest.MonkeyPatch,

@@ -44,7 +44,7 @@ def test_rounds_arrive_once_and_in_order(worker: Worker, spec: PairSpec, pair: P
     assert run.trace.text == expected.text
 
 
-@pytest.mark.parametrize("template", [True, False])
+@pytest.mark.parametrize("template", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_template_that_the_caller_does_not_know_is_used(
     worker: Worker, tmp_path: Path, template: bool
 ) -> None:

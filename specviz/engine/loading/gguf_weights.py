@@ -112,7 +112,7 @@ def _packed(header: GgufHeader, tensor: GgufTensor, config: Any) -> PackedMatrix
 def _places(skeleton: PreTrainedModel) -> dict[str, str]:
     """Return the transformers name of each weight of the model, by its name in GGUF files."""
     config = skeleton.config.get_text_config()
-    family = _ARCHITECTURES.get(config.model_type, config.model_type)
+    family = _ARCHITECTURES.get(config.model_type) or str(config.model_type)
     kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
     names = gguf.get_tensor_name_map(kinds[family], config.num_hidden_layers)
     return dict(_named(skeleton.state_dict(), names))
