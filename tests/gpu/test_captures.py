@@ -102,7 +102,9 @@ def test_memory_that_really_runs_out_in_a_capture_is_the_error_that_is_raised(
     assert float(number) == 1.0
 
 
-def test_memory_that_runs_out_for_a_new_γ_is_one_line_and_the_pair_recovers(device: str) -> None:
+def test_memory_that_runs_out_for_a_new_gamma_is_one_line_and_the_pair_recovers(
+    device: str,
+) -> None:
     needs_cuda(device)
     known = rounds_of()
     pair = embedded(device, "bfloat16", GRAPHED)

@@ -80,11 +80,11 @@ def test_float32_uses_no_tf32(device: str) -> None:
     exact = rows.double() @ matrix.double()
     for found in (rows @ matrix, F.linear(rows, matrix.T.contiguous())):
         assert float((found - exact).norm() / exact.norm()) < 1e-6
-    query, key, value = (
-        torch.randn(1, 4, 128, 64, generator=generator).cuda() for _ in range(3)
-    )
-    mask = torch.zeros(128, 128, device="cuda").triu_(1).masked_fill_(
-        torch.ones(128, 128, device="cuda").triu_(1).bool(), float("-inf")
+    query, key, value = (torch.randn(1, 4, 128, 64, generator=generator).cuda() for _ in range(3))
+    mask = (
+        torch.zeros(128, 128, device="cuda")
+        .triu_(1)
+        .masked_fill_(torch.ones(128, 128, device="cuda").triu_(1).bool(), float("-inf"))
     )
     attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     wide = (each.double() for each in (query, key, value))
