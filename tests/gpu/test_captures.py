@@ -130,42 +130,41 @@ def fill_reserved_memory() -> list[torch.Tensor]:
 def test_garbage_collected_during_a_capture_does_not_break_it(playback: OnCuda) -> None:
     """A cycle with a graph, a pinned buffer whose copy is under way, an event and a stream."""
     numbers = torch.zeros(1 << 20, device="cuda")
-    other: Any = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(other):
-        numbers.add_(0.0)
-
-    class Garbage:
-        pass
-
-    def leave_garbage() -> weakref.ref[Garbage]:
-        garbage: Any = Garbage()
-        buffer = torch.empty(numbers.shape, pin_memory=True)
-        buffer.copy_(numbers, non_blocking=True)
-        event: Any = torch.cuda.Event(enable_timing=True)
-        event.record()
-        garbage.all = (garbage, other, buffer, event, torch.cuda.Stream(), numbers.clone())
-        return weakref.ref(garbage)
-
     alive: list[bool] = []
 
     def work() -> None:
-        left = leave_garbage() if not torch.cuda.is_current_stream_capturing() else kept[0]
-        kept.append(left)
         if torch.cuda.is_current_stream_capturing():
             gc.collect()
             alive.append(left() is not None)
         numbers.add_(1.0)
 
-    kept: list[weakref.ref[Garbage]] = []
     gc.collect()
     gc.disable()
     try:
+        left = leave_garbage(numbers)
         stage = playback.capture(work, [numbers])
     finally:
         gc.enable()
     assert alive == [False]
     stage()
     assert float(numbers[0]) == 1.0
+    assert playback.fetch(numbers[:2])() == [1.0, 1.0]
+
+
+class Garbage:
+    held: object
+
+
+def leave_garbage(numbers: torch.Tensor) -> weakref.ref[Garbage]:
+    garbage, graph, event = Garbage(), torch.cuda.CUDAGraph(), torch.cuda.Event(enable_timing=True)
+    with torch.cuda.graph(graph):
+        numbers.add_(0.0)
+    torch.cuda._sleep(50_000_000)
+    buffer = torch.empty(numbers.shape, pin_memory=True)
+    buffer.copy_(numbers, non_blocking=True)
+    event.record()
+    garbage.held = (garbage, graph, buffer, event, torch.cuda.Stream(), numbers.clone())
+    return weakref.ref(garbage)
 
 
 def test_graphs_draw_no_random_numbers_of_torch(device: str) -> None:
