@@ -151,6 +151,32 @@ def test_garbage_collected_during_a_capture_does_not_break_it(playback: OnCuda) 
     assert playback.fetch(numbers[:2])() == [1.0, 1.0]
 
 
+def test_a_destroyed_graph_leaves_the_workspaces_of_the_others(playback: OnCuda) -> None:
+    """Torch 2.13 clears the cuBLAS workspaces of the stream on which the graph was captured."""
+    rows, matrix = (
+        torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+        for shape in ((64, 1 << 15), (1 << 15, 64))  # deep, so that cuBLAS splits the sums
+    )
+    out = torch.empty(64, 64, device="cuda", dtype=torch.bfloat16)
+
+    def multiply() -> None:
+        out.copy_(rows @ matrix)
+
+    stage, other = playback.capture(multiply, []), playback.capture(multiply, [])
+    stage()
+    known = out.clone()
+    other()
+    del other
+    gc.collect()
+    torch.cuda.empty_cache()
+    taken = [torch.zeros(1 << 22, device="cuda") for _ in range(64)]
+    for _ in range(20):
+        out.zero_()
+        stage()
+        assert torch.equal(out, known)
+    assert not any(each.any() for each in taken)
+
+
 class Garbage:
     held: object
 
