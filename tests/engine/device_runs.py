@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ HEADS = tuple(WRITERS)
 HEAD_TREES = ("eagle", "eagle3", "medusa")
 
 
+@cache
 def pair_on(device: str, step: str) -> Pair:
     target = tiny_model("llama")
     return pair_of(target, noisy_copy(target, 0.05), step=step, device=device)
@@ -65,6 +68,11 @@ def forked_methods(pair: Pair) -> list[dict[str, Any]]:
 
 def head_rounds(device: str, kind: str, folder: Path, **changes: Any) -> list[Round]:
     """The rounds of a head on a target whose rounds may also run entirely on the device."""
+    pair = with_head(replace(target_on(device)), WRITERS[kind](folder))
+    return play(pair, settings(kind, **changes), SHORT)
+
+
+@cache
+def target_on(device: str) -> Pair:
     target = tiny_model("llama", vocabulary=VOCABULARY, num_hidden_layers=LAYERS, sigma=0.2)
-    pair = pair_of(target, None, step=GRAPHED, device=device)
-    return play(with_head(pair, WRITERS[kind](folder)), settings(kind, **changes), SHORT)
+    return pair_of(target, None, step=GRAPHED, device=device)

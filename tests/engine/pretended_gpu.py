@@ -1,26 +1,27 @@
 """A GPU that computes on the CPU, to find there what a GPU would refuse.
 
-Tensors say that they are on ``cuda:0``, and the CPU holds their values. An operation on tensors of
-both devices fails as on a GPU. So does a host read or a copy between the devices in a capture.
+Its tensors say that they are on another device, and the CPU holds their values. An operation on
+tensors of both devices fails as on a GPU. So does, in a capture, a host read or a copy between the
+devices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from specviz.engine.decoding import plain_decoding, speculation
-from specviz.engine.decoding.clock import WallClock
 from specviz.engine.graphed import lanes
 from specviz.engine.graphed.playback import OnHost, Stage
 
-GPU = torch.device("cuda", 0)
+GPU = "pretended:0"
 _COPIES = {"copy_", "_to_copy", "to", "lift_fresh"}
 _INDEXING = {"index", "index_put_", "index_put", "_index_put_impl_"}  # also accept CPU indices
 _WAITS = {"_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero", "masked_select"}
@@ -33,17 +34,21 @@ class OnGpu(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> OnGpu:
-        return torch.Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
-            cls,
-            held.shape,
-            strides=held.stride(),
-            storage_offset=held.storage_offset(),
-            dtype=held.dtype,
-            device=GPU,
-        )
+        with torch.inference_mode(False):  # torch cannot make views of an inference tensor of ours
+            return torch.Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
+                cls,
+                held.shape,
+                strides=held.stride(),
+                storage_offset=held.storage_offset(),
+                dtype=held.dtype,
+                device=torch.device(GPU),
+            )
 
     def __init__(self, held: torch.Tensor) -> None:
         self.held = held
+
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
 
     @classmethod
     def __torch_dispatch__(
@@ -75,7 +80,12 @@ class _Gpu(TorchDispatchMode):
         def returned(each: Any) -> Any:
             if not isinstance(each, torch.Tensor):
                 return each
-            return known.get(id(each), OnGpu(each) if result_on_gpu else each)
+            given = known.get(id(each))
+            if given is None:
+                return OnGpu(each) if result_on_gpu else each
+            if isinstance(given, OnGpu) == result_on_gpu:  # changed in place
+                return given
+            return OnGpu(each.clone()) if result_on_gpu else each.clone()
 
         return tree_map(returned, found)
 
@@ -97,7 +107,7 @@ def _result_on_gpu(
     name: str, tensors: Sequence[torch.Tensor], devices: Sequence[torch.device]
 ) -> bool:
     if devices:
-        return devices[-1].type == "cuda"
+        return devices[-1].type != "cpu"
     if name == "to" and len(tensors) == 2:
         return isinstance(tensors[1], OnGpu)
     if name == "copy_":
@@ -134,31 +144,24 @@ class _Playback(OnHost):
         return stage
 
 
+@cache
+def _gpu() -> _Gpu:
+    """Return the only GPU of the process: torch registers a device once."""
+    _setup_privateuseone_for_python_backend(GPU.partition(":")[0])
+    return _Gpu()
+
+
 @contextmanager
 def pretended_gpu() -> Iterator[None]:
-    """Let torch find a GPU; everything on it must be created and used in the context."""
-    gpu = _Gpu()
-    answers: dict[str, Callable[..., Any]] = {
-        "_lazy_init": lambda: None,
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "get_device_name": lambda *_: "a pretended GPU",
-        "get_device_capability": lambda *_: (9, 0),
-        "mem_get_info": lambda *_: (1 << 34, 1 << 34),
-        "synchronize": lambda *_: None,
-        "empty_cache": lambda: None,
-    }
-    torch._C._ensureCUDADeviceGuardSet()
+    """Let torch have the device ``GPU``; use everything on it only in such a context."""
+    gpu = _gpu()
     with pytest.MonkeyPatch.context() as patch:
-        for name, answer in answers.items():
-            patch.setattr(torch.cuda, name, answer)
         patch.setattr(lanes, "playback_on", lambda _: _Playback(gpu))
-        for module in (plain_decoding, speculation):
-            patch.setattr(module, "make_clock", lambda _: WallClock())
         torch._C._set_only_lift_cpu_tensors(True)
+        torch.__future__.set_overwrite_module_params_on_conversion(True)
         try:
             with gpu:
                 yield
         finally:
+            torch.__future__.set_overwrite_module_params_on_conversion(False)
             torch._C._set_only_lift_cpu_tensors(False)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from specviz.engine import Pair, speculate
+from specviz.engine import speculate
 from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.record.pairs import GRAPHED
@@ -28,22 +27,17 @@ from tests.engine.test_graphed_rounds import assert_same, decisions
 pytestmark = pytest.mark.gpu
 
 
-@cache
-def pair_of(device: str, step: str) -> Pair:
-    return pair_on(device, step)
-
-
 @pytest.mark.parametrize("method", GRAPHED_METHODS)
 def test_graphs_of_every_rule_decode_the_rounds_of_the_cpu(device: str, method: str) -> None:
-    chosen, pair = GRAPHED_METHODS[method], pair_of(device, GRAPHED)
+    chosen, pair = GRAPHED_METHODS[method], pair_on(device, GRAPHED)
     assert isinstance(speculate(pair, PROMPT, config(gamma=4, **chosen)), PipelinedRun)
-    assert_same(rounds_of(pair, chosen), rounds_of(pair_of("cpu", GRAPHED), chosen))
+    assert_same(rounds_of(pair, chosen), rounds_of(pair_on("cpu", GRAPHED), chosen))
 
 
 def test_graphs_decode_forked_runs_as_the_cpu(device: str) -> None:
-    for chosen in forked_methods(pair_of("cpu", GRAPHED)):
-        known = rounds_of(pair_of("cpu", GRAPHED), chosen)
-        assert_same(rounds_of(pair_of(device, GRAPHED), chosen), known)
+    for chosen in forked_methods(pair_on("cpu", GRAPHED)):
+        known = rounds_of(pair_on("cpu", GRAPHED), chosen)
+        assert_same(rounds_of(pair_on(device, GRAPHED), chosen), known)
 
 
 @pytest.mark.parametrize("method", STEPWISE_METHODS)
@@ -52,8 +46,8 @@ def test_rules_trees_and_drafters_decode_the_rounds_of_the_cpu(
     device: str, method: str, step: str
 ) -> None:
     chosen = STEPWISE_METHODS[method]
-    known = rounds_of(pair_of("cpu", step), chosen)
-    assert_same(rounds_of(pair_of(device, step), chosen), known)
+    known = rounds_of(pair_on("cpu", step), chosen)
+    assert_same(rounds_of(pair_on(device, step), chosen), known)
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -73,7 +67,7 @@ def test_heads_and_their_trees_decode_the_rounds_of_the_cpu(
 def test_step_costs_of_chains_and_trees_are_measured(
     device: str, step: str, shape: dict[str, Any]
 ) -> None:
-    costs = measure_step_costs(pair_of(device, step), config(**shape), contexts=(20,), repeats=2)
+    costs = measure_step_costs(pair_on(device, step), config(**shape), contexts=(20,), repeats=2)
     assert costs is not None
     assert min(costs.target[0]) > 0.0
     assert (costs.shape is not None) == bool(shape)
