@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.record.drafters import MODEL
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.history import History, session_history
+from specviz.ui.session.person import may
 from specviz.ui.session.presses import is_pressed, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.watch.conversation import asked_of, show_conversation
@@ -78,7 +80,8 @@ def open_stage() -> Stage:
         worker.prepare(active_spec(worker.status()))
     st.session_state["woken"] = True
     first_body = session_first_body()
-    first_body.settle(worker, worker.status())
+    if may(Action.LOAD):
+        first_body.settle(worker, worker.status())
     status, shown = worker.status(), shown_pair()  # again, because ``settle`` may have changed both
     with st.sidebar:
         choices = choose_run(
