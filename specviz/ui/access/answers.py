@@ -1,4 +1,4 @@
-"""What the gate answers itself: redirects, and the page with the token box and the login buttons."""
+"""What the gate answers itself: redirects, and the page with the token box and login buttons."""
 
 from __future__ import annotations
 

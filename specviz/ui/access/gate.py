@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers
@@ -267,7 +268,7 @@ def _forbidden(scope: Scope, person: Person) -> int | None:
 
 
 def _contains(parts: tuple[str, ...], wanted: tuple[str, str]) -> bool:
-    return wanted in zip(parts, parts[1:], strict=False)
+    return wanted in pairwise(parts)
 
 
 def _cookie_name(scope: Scope) -> str:

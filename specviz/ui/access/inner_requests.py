@@ -1,4 +1,4 @@
-"""Requests that the gate makes of the application behind it, such as to Streamlit's login routes."""
+"""Requests that the gate makes of the application behind it, such as to Streamlit's login."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Access:
     sessions: Sessions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sessions = Sessions(lambda: self.now())
+        self.sessions = Sessions(self.now)
 
     @property
     def always(self) -> bool:
