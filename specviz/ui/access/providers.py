@@ -26,6 +26,7 @@ from streamlit.web.server.starlette.starlette_server_config import (
 
 from specviz.access.people import person_key
 from specviz.errors import ConfigError
+from specviz.installation import INSTALL_LOGIN
 from specviz.values import Value
 
 LOGIN, LOGOUT, CALLBACK = "auth/login", "auth/logout", "oauth2callback"  # Streamlit's routes
@@ -64,7 +65,7 @@ def configured_providers() -> tuple[str, ...]:
     if not auth_util.is_authlib_installed():
         raise ConfigError(
             "The secrets set up a login, but Authlib is not installed.",
-            remedy="Install it with: pip install -r requirements-login.txt",
+            remedy=f"Run `{INSTALL_LOGIN}`.",
         )
     for name in names:
         _check(name, section)
