@@ -74,7 +74,7 @@ class Dashboard:
         self.access = Access(
             token=RIGHT, chosen=chosen, providers=providers, now=now,
             penalties=Penalties(self.clock), logins=BegunLogins(self.clock),
-            role_of=lambda address: self.roles.get(address),
+            role_of=self.roles.get,
         )  # fmt: skip
         self.access.announced = True
         self._passed: list[Scope] = []
