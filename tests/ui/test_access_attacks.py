@@ -11,7 +11,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from specviz.access.roles import Role
 from specviz.ui.access import SESSION_HEADER
 from specviz.ui.access.gate import PERSON_HEADER
-from specviz.ui.access.sockets import receive_while_open
+from specviz.ui.access.sockets import checked_receive
 from tests.ui.gated_dashboard import HOST, NAME, RIGHT, Dashboard, dashboard
 from tests.ui.test_access_refusals import ROUTES
 
@@ -193,19 +193,21 @@ class Socket:
         access = dashboard.access
 
         async def arrives() -> Message:
-            return {"type": "websocket.receive", "bytes": self.next}
+            if not self.next:
+                return {"type": "websocket.disconnect", "code": 1000}
+            return {"type": "websocket.receive", "bytes": self.next.pop()}
 
         async def send(message: Message) -> None:
             self.sent.append(message)
 
-        self.next = b""
-        self._receive = receive_while_open(
-            arrives, send, lambda: access.person_of(access.sessions.find(handle)) is not None
+        self.next = list[bytes]()
+        self._receive = checked_receive(
+            arrives, send, lambda: access.person_of(access.sessions.find(handle))
         )
 
     def pass_on(self, message: BackMsg) -> BackMsg | None:
-        """Return what the page receives when the browser sends a message; None at the end."""
-        self.next = message.SerializeToString()
+        """Return what the page receives when the browser sends a message, or None."""
+        self.next = [message.SerializeToString()]
         received = asyncio.run(self._receive())
         if received["type"] == "websocket.disconnect":
             return None
@@ -245,6 +247,34 @@ def test_after_its_end_a_press_reaches_no_page(dashboard: Dashboard, ending: str
     assert not told.rerun_script.fragment_id
     assert socket.pass_on(press()) is None
     assert socket.sent == [{"type": "websocket.close", "code": 1008}]
+
+
+def for_the_server(kind: str) -> BackMsg:
+    """Return a message that Streamlit obeys for all tabs or in the server's folders."""
+    message = BackMsg()
+    if kind in ("install_skills", "dismiss_skills_nudge"):
+        getattr(message.backend_operation_request, kind).SetInParent()
+    else:
+        setattr(message, kind, True)
+    return message
+
+
+@pytest.mark.parametrize("person", [SAM, VIC])
+@pytest.mark.parametrize(
+    "kind",
+    ["clear_cache", "set_run_on_save", "load_git_info", "debug_shutdown_runtime", "install_skills",
+     "dismiss_skills_nudge"],
+)  # fmt: skip
+def test_only_an_owner_commands_the_server(dashboard: Dashboard, kind: str, person: str) -> None:
+    assert Socket(dashboard, person).pass_on(for_the_server(kind)) is None
+    assert Socket(dashboard, "").pass_on(for_the_server(kind)) == for_the_server(kind)
+
+
+@pytest.mark.parametrize("kind", ["deferred_file", "dataframe_chunk"])
+def test_a_tab_may_ask_for_its_own_data(dashboard: Dashboard, kind: str) -> None:
+    message = BackMsg()
+    getattr(message.backend_operation_request, kind).SetInParent()
+    assert Socket(dashboard, VIC).pass_on(message) == message
 
 
 def test_a_lower_role_keeps_the_connection(dashboard: Dashboard) -> None:

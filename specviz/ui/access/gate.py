@@ -32,7 +32,7 @@ from specviz.ui.access.answers import put_cookie, redirect, refusal
 from specviz.ui.access.inner_requests import answer_of, forwarded
 from specviz.ui.access.link import announce_once
 from specviz.ui.access.origins import is_own_origin
-from specviz.ui.access.sockets import receive_while_open
+from specviz.ui.access.sockets import checked_receive
 from specviz.ui.access.state import LOGIN_SECONDS, TOKEN_SECONDS, Access, the_access
 
 SESSION_HEADER = "X-Specviz-Session"
@@ -90,10 +90,10 @@ class AccessGate:
         _add_headers(scope, session.handle, session.person)
         handle, sessions = session.handle, self._access.sessions
 
-        def is_open() -> bool:
-            return self._access.person_of(sessions.find(handle)) is not None
+        def person() -> Person | None:
+            return self._access.person_of(sessions.find(handle))
 
-        await self._app(scope, receive_while_open(receive, send, is_open), send)
+        await self._app(scope, checked_receive(receive, send, person), send)
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         fields = answers.take_fields(scope)
