@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -32,8 +32,8 @@ class Connection:
 
 
 @pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
-    yield Connection(monkeypatch)
+def connection(monkeypatch: pytest.MonkeyPatch) -> Connection:
+    return Connection(monkeypatch)
 
 
 def script() -> None:
