@@ -42,7 +42,7 @@ def script() -> None:
     from specviz.ui.session.person import the_person
 
     someone = the_person()
-    st.text(f"{someone.key} {someone.role.name}")
+    st.text(f"{someone.key or 'nobody'} {someone.role.name}")
 
 
 def said() -> str:
@@ -59,12 +59,12 @@ def test_a_session_names_the_person(connection: Connection) -> None:
 
 def test_the_token_names_the_owner(connection: Connection) -> None:
     connection.log_in("")
-    assert said() == " OWNER"
+    assert said() == "nobody OWNER"
 
 
 def test_a_connection_that_needs_no_session(connection: Connection) -> None:
     connection.mark = connection.access.open_mark
-    assert said() == " OWNER"
+    assert said() == "nobody OWNER"
 
 
 def end(connection: Connection) -> None:
@@ -108,4 +108,4 @@ def test_the_servers_own_threads_act_for_the_owner(connection: Connection) -> No
 
 
 def test_an_open_dashboard_has_one_owner() -> None:
-    assert said() == " OWNER"
+    assert said() == "nobody OWNER"

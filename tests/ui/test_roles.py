@@ -10,7 +10,6 @@ import pytest
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Action, Person, Role
 from specviz.errors import AccessError
 from specviz.measure.background_job import Job
-from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session import background_jobs, person
@@ -62,7 +61,7 @@ def everything(worker: PageWorker, spec: PairSpec) -> list[Any]:
     worker.prepare(spec)
     worker.prepare(spec, fresh=True)
     handles = [
-        worker.submit("tab", spec, TypedPrompt("x"), RunConfig()), worker.check(spec),
+        worker.submit("tab", spec, "x", RunConfig()), worker.check(spec),
         worker.room(spec), worker.study(spec, None),  # type: ignore[arg-type]
     ]  # fmt: skip
     worker.unload()
@@ -104,7 +103,7 @@ def test_a_refusal_does_not_say_whether_the_model_exists(
     become(STUDENT)
     places = ["/etc/passwd", "/no/such/file", "us/other", "~/x", str(__file__)]
     runs = [
-        recorder.worker.submit("tab", PairSpec(target=each), TypedPrompt("x"), RunConfig())
+        recorder.worker.submit("tab", PairSpec(target=each), "x", RunConfig())
         for each in places
     ]
     assert len({str(each.error) for each in runs}) == 1
@@ -129,7 +128,7 @@ def test_a_student_gets_no_other_size(recorder: Recorder, become: Become) -> Non
     become(STUDENT)
     recorder.status = PairStatus(state="ready", spec=PairSpec())
     run = recorder.worker.submit(
-        "tab", PairSpec(target_body="llama-3-8b"), TypedPrompt("x"), RunConfig()
+        "tab", PairSpec(target_body="1B"), "x", RunConfig()
     )
     assert isinstance(run.error, AccessError)
 
