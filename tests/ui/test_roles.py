@@ -103,8 +103,7 @@ def test_a_refusal_does_not_say_whether_the_model_exists(
     become(STUDENT)
     places = ["/etc/passwd", "/no/such/file", "us/other", "~/x", str(__file__)]
     runs = [
-        recorder.worker.submit("tab", PairSpec(target=each), "x", RunConfig())
-        for each in places
+        recorder.worker.submit("tab", PairSpec(target=each), "x", RunConfig()) for each in places
     ]
     assert len({str(each.error) for each in runs}) == 1
     assert recorder.requests == []
@@ -127,9 +126,7 @@ def test_a_student_gets_no_other_size(recorder: Recorder, become: Become) -> Non
     """An enlarged pair is another pair: it may need all of the machine's memory."""
     become(STUDENT)
     recorder.status = PairStatus(state="ready", spec=PairSpec())
-    run = recorder.worker.submit(
-        "tab", PairSpec(target_body="1B"), "x", RunConfig()
-    )
+    run = recorder.worker.submit("tab", PairSpec(target_body="1B"), "x", RunConfig())
     assert isinstance(run.error, AccessError)
 
 
