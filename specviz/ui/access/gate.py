@@ -41,6 +41,7 @@ SESSION_HEADER = "X-Specviz-Session"
 PERSON_HEADER = "X-Specviz-Person"
 _OWN_HEADERS = {each.lower().encode() for each in (SESSION_HEADER, PERSON_HEADER)}
 _AGENT, _UPLOAD = ("_stcore", "agent"), ("_stcore", "upload_file")
+_LONGEST_PLACE = 4000  # characters of an address that is kept during a login
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -188,7 +189,8 @@ class AccessGate:
         state = providers.state_of(location)
         if start["status"] not in (302, 303) or not state:
             return self._page(scope, 502, answers.UNREACHABLE)
-        logins.add(state, answers.place_of(scope), client)
+        place = answers.place_of(scope)
+        logins.add(state, place if len(place) <= _LONGEST_PLACE else "./", client)
         return forwarded(start, secure=is_encrypted(scope))
 
     async def _finish_login(self, scope: Scope, receive: Receive) -> Response:
