@@ -23,6 +23,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.ui.access import TokenGate, announce_link
+from specviz.ui.body_limit import BodyLimit, limit_uploads
+from specviz.ui.session.server_rules import guard_outgoing
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
 from specviz.ui.shell import PAGES, Page
@@ -44,6 +46,8 @@ async def get_ready(_app: object) -> AsyncIterator[None]:
     The worker process starts this early because it needs several seconds to import its libraries.
     """
     announce_link()
+    guard_outgoing()
+    limit_uploads()
     Thread(target=the_worker, name="get ready", daemon=True).start()
     yield
 
@@ -68,7 +72,12 @@ class FirstDocument:
             await send({"type": "http.response.body", "body": body})
 
 
-MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(StaleTicks)]
+MIDDLEWARE = [
+    Middleware(TokenGate),
+    Middleware(BodyLimit),
+    Middleware(FirstDocument),
+    Middleware(StaleTicks),
+]
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:

@@ -20,6 +20,8 @@ from specviz import ROOT
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
+from specviz.ui.session.server_rules import guard_outgoing
+from specviz.ui.session.settings_notice import show_settings_notice
 from specviz.ui.session.tabs import OPEN_PAGE
 
 
@@ -76,12 +78,14 @@ def open_shell() -> None:
     if reachable_by_others():
         _require_gate()
         st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
+    guard_outgoing()
     page = st.navigation(_navigation(), position="top")
     shown = next((each for each in PAGES if each.name == page.url_path), None)
     if shown is not None and (shown.group or shown is PAGES[0]):
         st.html(_MARK.format(_MENU if shown.group else _FIRST_LINK))
     drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
+    show_settings_notice()
     show_job_line()
     token = _inside.set(True)
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.ui.docs.limits_in_force import show_limits_in_force
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.symbols import show_sentence
 
@@ -22,8 +23,9 @@ CHAPTERS = (
     "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "load", "runs",
     "theory", "quality",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
-    "embedded_pair", "sharing", "contributing",
+    "embedded_pair", "sharing", "limits", "contributing",
 )  # fmt: skip
+_LIMITS = "limits"  # begins with the limits in force
 _THEORY = "theory"  # for pages without a chapter of their own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
 _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
@@ -54,6 +56,8 @@ def show_chapters() -> None:
                 show_sentence(part)
             else:
                 st.image(*part)
+        if chosen == _LIMITS:
+            show_limits_in_force()
 
 
 def parts_of(chapter: str) -> Iterator[str | tuple[Path, str]]:

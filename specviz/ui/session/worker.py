@@ -15,6 +15,8 @@ from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.model_places import refusal_of
+from specviz.ui.session.person import the_person
+from specviz.ui.session.run_limits import prompt_refusal, the_run_limits
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import Tabs, the_tabs
 from specviz.worker.parent.client import Check, Room, Run, Worker
@@ -33,9 +35,9 @@ class Tab:
 
 
 class PageWorker(Worker):
-    """A worker that refuses pairs this dashboard must not open; see ``model_places``.
+    """A worker that refuses pairs this dashboard must not open, and runs beyond a person's limits.
 
-    A refused request never reaches the worker process. It fails as if the worker process had
+    See ``model_places`` and ``run_limits``. A refused request never reaches the worker process. It fails as if the worker process had
     refused it.
     """
 
@@ -46,9 +48,10 @@ class PageWorker(Worker):
     def submit(
         self, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig, **options: Any
     ) -> Run:
-        error = refusal_of(spec)
-        if error is None:
-            return super().submit(session, spec, prompt, config, **options)
+        with the_run_limits().turn(session, prompt, config) as (refusal, counted):
+            error = refusal_of(spec) or refusal
+            if error is None:
+                return counted(super().submit(session, spec, prompt, config, **options))
         run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
         run.end("failed", error)
         return run
@@ -56,7 +59,7 @@ class PageWorker(Worker):
     def check(
         self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
     ) -> Check:
-        error = refusal_of(spec)
+        error = refusal_of(spec) or prompt_refusal(prompts)
         if error is None:
             return super().check(spec, prompts, chat=chat)
         return refused_check(error)
@@ -76,6 +79,9 @@ class PageWorker(Worker):
         studying = StudyHandle(uuid.uuid4().hex)
         studying.end(None, error)
         return studying
+
+    def _person(self) -> str:
+        return the_person().key
 
 
 def refused_check(error: SpecvizError) -> Check:
