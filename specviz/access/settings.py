@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from specviz.access.setting_values import DEFAULTS, Settings
 from specviz.access.setting_keys import OTHERS, ROLES, SECTIONS, people
+from specviz.access.setting_values import DEFAULTS, Settings
 from specviz.errors import ConfigError
 from specviz.folders import data_folder
 

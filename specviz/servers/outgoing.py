@@ -56,8 +56,8 @@ class Rules(Value):
     def check_host(self, scheme: str, host: str, port: int) -> None:
         if self.only_listed and not any(e.covers_host(scheme, host, port) for e in self.listed):
             raise ServerError(
-                f"Others can reach this dashboard, and its owner has not listed {_place(host, port)}"
-                ", so nothing is sent there.",
+                f"The owner of this dashboard has not listed {_place(host, port)}, so nothing is "
+                "sent there.",
                 remedy="The owner can add it to addresses under [servers] in the settings file.",
             )
         literal = literal_address(host)
@@ -148,12 +148,13 @@ def _resolved(host: str, port: int) -> Iterator[Address]:
 
 def _pinned(request: httpx2.Request, address: Address) -> httpx2.Request:
     """Return the request with the IP address in its URL; its Host header stays."""
+    host = host_name(request.url.raw_host.decode("ascii"))
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=str(address)),
         headers=request.headers,
         stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": host_name(request.url.raw_host.decode("ascii"))},
+        extensions={**request.extensions, "sni_hostname": host},
     )
 
 

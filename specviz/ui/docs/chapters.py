@@ -53,11 +53,17 @@ def show_chapters() -> None:
     with st.container(key="chapter_text", width=820):
         for part in parts_of(chosen):
             if isinstance(part, str):
-                show_sentence(part)
+                _show_text(part, chosen)
             else:
                 st.image(*part)
-        if chosen == _LIMITS:
-            show_limits_in_force()
+
+
+def _show_text(text: str, chapter: str) -> None:
+    if chapter == _LIMITS:
+        title, _, text = text.partition("\n")
+        show_sentence(title)
+        show_limits_in_force()
+    show_sentence(text)
 
 
 def parts_of(chapter: str) -> Iterator[str | tuple[Path, str]]:

@@ -58,10 +58,10 @@ def rows_of_owner(settings: Settings) -> dict[str, list[Row]]:
 
 
 def _rows_of_people(settings: Settings) -> list[Row]:
-    rows = [
-        (f"{role.name.capitalize()}s", _listed([who for who, has in settings.people if has == role]))
-        for role in sorted(Role, reverse=True)
-    ]
+    rows: list[Row] = []
+    for role in sorted(Role, reverse=True):
+        listed = [who for who, has in settings.people if has == role]
+        rows.append((f"{role.name.capitalize()}s", _listed(listed)))
     others = settings.others.name.lower() if settings.others else "no access"
     return [*rows, ("Everybody else who logs in", others)]
 

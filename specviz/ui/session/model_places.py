@@ -38,9 +38,9 @@ def refusal_of(spec: PairSpec) -> PairError | None:
     rules, shared = the_settings().models, reachable_by_others()
     models = [each for each in (spec.target, spec.draft) if each]
     texts = [] if spec.suffix_texts in ("", LIBRARY) else [spec.suffix_texts]
-    if shared or rules.folders is not None:
-        if not all(_is_open(each, rules) for each in (*models, *texts)):
-            return _refused_folder(rules, shared=shared)
+    restricted = shared or rules.folders is not None
+    if restricted and not all(_is_open(each, rules) for each in (*models, *texts)):
+        return _refused_folder(rules)
     if not rules.hub and any(map(_needs_download, models)):
         return PairError(
             "This dashboard downloads no models from the Hub.",
@@ -55,14 +55,13 @@ def require_open(spec: PairSpec) -> None:
         raise refusal
 
 
-def _refused_folder(rules: ModelRules, *, shared: bool) -> PairError:
+def _refused_folder(rules: ModelRules) -> PairError:
     hub = "a Hub id, or " if rules.hub else ""
     if rules.folders is not None:
         return PairError(
             "The settings of this dashboard do not allow this folder.",
             remedy=f"Give {hub}a path inside one of the folders that they list.",
         )
-    assert shared
     return PairError(
         "Others can reach this dashboard, so it does not open this folder.",
         remedy=f"Give {hub}a path inside a folder that the server's {MODELS} lists.",

@@ -14,6 +14,4 @@ def guard_outgoing() -> None:
 
 def page_rules() -> Rules:
     listed = the_settings().servers
-    return Rules(
-        listed=listed or (), only_listed=listed is not None or reachable_by_others()
-    )
+    return Rules(listed=listed or (), only_listed=listed is not None or reachable_by_others())

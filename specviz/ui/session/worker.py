@@ -37,8 +37,8 @@ class Tab:
 class PageWorker(Worker):
     """A worker that refuses pairs this dashboard must not open, and runs beyond a person's limits.
 
-    See ``model_places`` and ``run_limits``. A refused request never reaches the worker process. It fails as if the worker process had
-    refused it.
+    See ``model_places`` and ``run_limits``. A refused request never reaches the worker process. It
+    fails as if the worker process had refused it.
     """
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
