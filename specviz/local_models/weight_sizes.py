@@ -18,7 +18,7 @@ def cached_snapshots(hub_id: str) -> tuple[Path, ...]:
     folder = hub_folder() / f"models--{hub_id.replace('/', '--')}" / "snapshots"
     try:
         return tuple(sorted(each for each in folder.iterdir() if each.is_dir()))
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null character in the id
         return ()
 
 

@@ -201,7 +201,7 @@ def test_a_file_may_appear_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_named_file_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTINGS, str(tmp_path / "none.toml"))
-    with pytest.raises(ConfigError, match="none.toml cannot be read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         the_settings()
     with pytest.raises(SystemExit) as caught:
         require_usable_settings()

@@ -81,6 +81,7 @@ def test_others_see_only_their_own_limits(
     file: Path, monkeypatch: pytest.MonkeyPatch, role: Role
 ) -> None:
     become(role, monkeypatch)
+    page_of("docs")
     file.write_text(f"{FULL}\nwrong = 1")
     text = text_of(page_of("docs", chapter="limits"))
     assert "Your limits" in text
