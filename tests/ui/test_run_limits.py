@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,10 +80,9 @@ def student(monkeypatch: pytest.MonkeyPatch) -> Person:
     return ADA
 
 
-def submitted(worker: Waiting, tab: str = "tab", **changes: object) -> Run:
+def submitted(worker: Waiting, tab: str = "tab", **changes: Any) -> Run:
     prompt = changes.pop("prompt", "Once")
-    config = replace(CONFIG, **changes)  # pyright: ignore[reportArgumentType]
-    return worker.submit(tab, SPEC, prompt, config)  # pyright: ignore[reportArgumentType]
+    return worker.submit(tab, SPEC, prompt, replace(CONFIG, **changes))
 
 
 def refusal(run: Run) -> str:
@@ -105,7 +105,7 @@ def refusal(run: Run) -> str:
     ],
 )
 def test_a_run_beyond_a_limit_is_refused(
-    student: Person, worker: Waiting, changes: dict[str, object], words: str
+    student: Person, worker: Waiting, changes: dict[str, Any], words: str
 ) -> None:
     assert words in refusal(submitted(worker, **changes))
     assert not worker.busy
