@@ -196,8 +196,8 @@ def _host_and_port(place: str) -> tuple[str, int | None]:
 
 
 def _refuse_metadata(host: str, network: IPv4Network | IPv6Network | None) -> None:
-    single = network is not None and network.num_addresses == 1
-    if is_metadata_name(host) or (single and is_metadata(network.network_address)):
+    addresses = list(network) if network is not None and network.num_addresses == 1 else []
+    if is_metadata_name(host) or any(map(is_metadata, addresses)):
         raise ValueError("it is a metadata address of a cloud, which is never contacted")
 
 

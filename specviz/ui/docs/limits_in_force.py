@@ -5,7 +5,7 @@ The tables are in the chapter "Limits" of the documentation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -28,7 +28,7 @@ def show_limits_in_force() -> None:
         _show_all(settings)
     else:
         st.subheader("Your limits", anchor=False)
-        _show_table(rows_for(person, settings))
+        _show_table({"": rows_for(person, settings)})
 
 
 def rows_for(person: Person, settings: Settings) -> list[Row]:
@@ -52,8 +52,8 @@ def rows_of_owner(settings: Settings) -> dict[str, list[Row]]:
             ("Downloads from the Hub", "on" if models.hub else "off"),
             ("Largest model", _size(models.largest)),
         ],
-        "Servers": [("Addresses that Servers may contact", _servers(settings))],
-        "Run library": [("Quota", _size(quota))],
+        "Servers": [("Addresses", _servers(settings))],
+        "Run library": [("Size", _size(quota))],
     }
 
 
@@ -99,17 +99,21 @@ def _show_all(settings: Settings) -> None:
     file = the_settings_file()
     st.subheader("Limits in force", anchor=False)
     if file.exists:
-        st.markdown(f"Read from {as_text(file.path)}.")
+        st.caption(f"Read from {as_text(file.path)}.")
     else:
-        st.markdown(f"There is no settings file, so these are the defaults. Create it at "
-                    f"{as_text(file.path)}.")  # fmt: skip
+        st.caption(
+            "There is no settings file, so these are the defaults. Create it at "
+            f"{as_text(file.path)}."
+        )
     if notice := file.notice:
         st.warning(as_text(notice))
-    for title, rows in rows_of_owner(settings).items():
-        st.markdown(f"**{title}**")
-        _show_table(rows)
+    _show_table(rows_of_owner(settings))
 
 
-def _show_table(rows: Sequence[Row]) -> None:
-    lines = [f"| {as_text(name)} | {as_text(value)} |" for name, value in rows]
-    st.markdown("\n".join(["| Limit | Value |", "|---|---|", *lines]))
+def _show_table(groups: Mapping[str, Sequence[Row]]) -> None:
+    """Draw the rows of all groups in one table, so that their columns align."""
+    lines = ["| Limit | In force |", "|---|---|"]
+    for title, rows in groups.items():
+        lines += [f"| **{as_text(title)}** | |"] if title else []
+        lines += [f"| {as_text(name)} | {as_text(value)} |" for name, value in rows]
+    st.markdown("\n".join(lines))
