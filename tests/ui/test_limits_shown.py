@@ -53,7 +53,7 @@ def become(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text_of(app: AppTest) -> str:
-    shown = [*app.markdown, *app.warning, *app.subheader]
+    shown = [*app.markdown, *app.warning, *app.subheader, *app.caption]
     return "\n".join(each.value for each in shown).replace("\\", "").replace("\u2060", "")
 
 
@@ -61,7 +61,7 @@ def test_the_owner_sees_everything(file: Path) -> None:
     text = text_of(page_of("docs", chapter="limits"))
     assert f"Read from {file}." in text
     for each in ("ada@uni.example", "| New tokens of a run | 77 |", "/srv/secret-models",
-                 "10.0.0.5:8000", "| Quota | 2 GB |", "no access"):  # fmt: skip
+                 "10.0.0.5:8000", "| Size | 2 GB |", "no access"):  # fmt: skip
         assert each in text
 
 

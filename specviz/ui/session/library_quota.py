@@ -58,6 +58,13 @@ def keep_quota(library: Library, *, saved: str = "") -> None:
         change_value(_KIND, str(library.path), QuotaNotice, add)
 
 
+def kept_words() -> str:
+    """Return a sentence that says how long runs are kept."""
+    quota = the_settings().quota
+    end = "" if quota is None else f" or the library reaches {SIZE.shown(quota)}"
+    return f"All finished and stopped runs on this machine are saved until you delete them{end}."
+
+
 def quota_notice(library: Library) -> QuotaNotice:
     return load_value(_KIND, str(library.path), QuotaNotice) or QuotaNotice()
 

@@ -23,6 +23,7 @@ from specviz.access.settings import the_settings
 from specviz.errors import LimitError, SpecvizError
 from specviz.record.conversations import Conversation, TypedPrompt
 from specviz.record.trace import RunConfig
+from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.session.person import the_person
 from specviz.worker.parent.client import Run
 
@@ -81,6 +82,17 @@ def drafted_per_round(config: RunConfig) -> int:
             total += nodes
         return total
     return config.gamma * config.num_drafts
+
+
+def show_run_limits() -> None:
+    """Draw the limits of this person's runs, if there are any."""
+    person = the_person()
+    if has_limits(person) and person.may(Action.RUN):
+        limits = the_settings().limits
+        st.caption(
+            f"Your limits: {limits.tokens:,} tokens, γ {limits.gamma}, {limits.runs_per_minute} "
+            f"runs a minute, {limits.runs_at_once} at once. {chapter_link('limits')}"
+        )
 
 
 @dataclass(slots=True)
