@@ -33,6 +33,10 @@ class ConfigError(SpecvizError):
     """A setting, or a combination of settings, that is not valid."""
 
 
+class LimitError(SpecvizError):
+    """A request beyond a limit that the owner of the dashboard has set."""
+
+
 class PromptError(SpecvizError):
     """A prompt that cannot be continued."""
 

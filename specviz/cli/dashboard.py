@@ -22,6 +22,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from specviz import ROOT
+from specviz.access.settings import SETTINGS, the_settings
 from specviz.cli.free_port import HIGHEST, free_port, is_allowed, is_loopback
 from specviz.errors import ConfigError
 from specviz.folders import child_environment
@@ -32,7 +33,7 @@ _SECONDS_TO_END = 1.0  # between Ctrl-C and the end of a server that does not en
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _STOPS = ("SIGINT", "SIGTERM", "SIGHUP")
-_OPTIONS = ("host", "port", "models", "home", "token", "browser")
+_OPTIONS = ("host", "port", "models", "home", "token", "settings", "browser")
 
 
 def add_dashboard(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +59,11 @@ def add_dashboard(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--token", dest="dashboard_token", metavar="TOKEN",
         help="ask for this token; in SPECVIZ_TOKEN, other users of this machine cannot read it",
+    )  # fmt: skip
+    group.add_argument(
+        "--settings", dest="dashboard_settings", type=Path, metavar="FILE",
+        help="roles, limits and allowed models in this TOML file; `settings` prints an example "
+        "(default: SPECVIZ_SETTINGS, else specviz.toml in the data folder)",
     )  # fmt: skip
     group.add_argument(
         "--no-browser", dest="dashboard_browser", action="store_false", default=None,
@@ -91,6 +97,9 @@ def _set_environment(options: argparse.Namespace) -> None:
         os.environ["SPECVIZ_HOME"] = str(options.dashboard_home.expanduser().absolute())
     if options.dashboard_token is not None:
         os.environ["SPECVIZ_TOKEN"] = options.dashboard_token
+    if options.dashboard_settings is not None:
+        os.environ[SETTINGS] = str(options.dashboard_settings.expanduser().absolute())
+    the_settings()  # raises ConfigError if the file is not valid
     if options.dashboard_models:
         try:
             add_folders(options.dashboard_models)

@@ -26,6 +26,7 @@ from specviz.cli.option_groups import (
     add_sampling,
 )
 from specviz.cli.scoring_maker import add_remote
+from specviz.cli.settings import add_settings
 from specviz.cli.train_options import add_train
 from specviz.cli.winrate_options import add_winrate
 from specviz.errors import shortened
@@ -35,11 +36,9 @@ from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_S
 from specviz.record.pairs import COPY_TYPES
 
 BENCH_BODY = "90M"
-
-
 _COMMANDS = (
     "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs", "train", "winrate", "load",
+    "costs", "train", "winrate", "load", "settings",
 )  # fmt: skip
 
 
@@ -90,6 +89,7 @@ def build_parser() -> Parser:
     add_train(commands.add_parser("train", help="train a draft on texts of the target"))
     add_winrate(commands.add_parser("winrate", help="measure what lossy rules cost in quality"))
     add_load(commands.add_parser("load", help="measure a serving engine with many users"))
+    add_settings(commands.add_parser("settings", help="print or check a dashboard's settings"))
     return parser
 
 

@@ -1,8 +1,8 @@
 """HTTP to one engine: JSON pages and event streams, within limits of size and time.
 
 Redirects are not followed, and proxies and netrc are ignored, so requests go to the given address
-only. Every failure is a ``ServerError``. The key never appears in what this module returns or
-raises, even if an engine sends it back.
+only; ``outgoing`` has the rules for it. Every failure is a ``ServerError``. The key never appears
+in what this module returns or raises, even if an engine sends it back.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from specviz.errors import ServerError
 from specviz.servers.address import KeyName, checked_address, key_for, withheld_key
 from specviz.servers.failures import answered, broken, unreachable
 from specviz.servers.foreign_json import KeyRemover, decoded
+from specviz.servers.outgoing import check_outgoing, transport_for
 from specviz.values import Value
 
 MAX_LINE = 10**6  # bytes
@@ -67,6 +68,7 @@ class Connection:
         seconds: float = math.inf,
     ) -> None:
         self.address = checked_address(address, allow_remote=allow_remote)
+        check_outgoing(self.address)
         self._key_name: KeyName = key
         self._key = key_for(key, self.address)
         self.remover = KeyRemover(self._key)
@@ -169,7 +171,7 @@ class Connection:
             headers=headers,
             timeout=httpx2.Timeout(limits.between, connect=limits.connect),
             follow_redirects=False,
-            verify=self.address.startswith("https:"),  # saves 0.1 s for http
+            transport=transport_for(self.address),
             trust_env=False,
             event_hooks={"request": [self._listen]},
         )

@@ -24,6 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.ui.access import AccessGate, announce_link
 from specviz.ui.access.inner_requests import answer_of
+from specviz.ui.body_limit import BodyLimit, limit_uploads
+from specviz.ui.session.server_rules import guard_outgoing
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
 from specviz.ui.shell import PAGES, Page
@@ -45,6 +47,8 @@ async def get_ready(_app: object) -> AsyncIterator[None]:
     The worker process starts this early because it needs several seconds to import its libraries.
     """
     announce_link()
+    guard_outgoing()
+    limit_uploads()
     Thread(target=the_worker, name="get ready", daemon=True).start()
     yield
 
@@ -69,7 +73,12 @@ class FirstDocument:
             await send({"type": "http.response.body", "body": body})
 
 
-MIDDLEWARE = [Middleware(AccessGate), Middleware(FirstDocument), Middleware(StaleTicks)]
+MIDDLEWARE = [
+    Middleware(AccessGate),
+    Middleware(BodyLimit),
+    Middleware(FirstDocument),
+    Middleware(StaleTicks),
+]
 
 
 def _is_html(start: Message) -> bool:

@@ -25,6 +25,8 @@ from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
 from specviz.ui.session.person import log_out_link, own_session, the_person
+from specviz.ui.session.server_rules import guard_outgoing
+from specviz.ui.session.settings_notice import show_settings_notice
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.plain_text import show_error
 
@@ -88,6 +90,7 @@ def open_shell() -> None:
         _require_gate()
         st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
     person = the_person()
+    guard_outgoing()
     page = st.navigation(_navigation(person), position="top")
     shown = next((each for each in PAGES if each.name == page.url_path), None)
     if shown is not None and (shown.group or shown is PAGES[0]):
@@ -96,6 +99,7 @@ def open_shell() -> None:
         _show_login(person, session)
     drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
+    show_settings_notice()
     show_job_line()
     token = _inside.set(True)
     try:

@@ -1,4 +1,4 @@
-"""Who may log in, and with which role."""
+"""Who may log in, and with which role, by e-mail address."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from specviz.access.people import People, person_key, role_of
+from specviz.access.people import person_key
 from specviz.access.roles import Action, Person, Role
-from specviz.errors import ConfigError
+from specviz.access.settings import parse_settings, the_settings
 
-TABLE = {"Ada@Uni.example": "owner", "*@uni.example": "student", "bad@uni.example": "none"}
+TABLE = """
+[people]
+"Ada@Uni.example" = "owner"
+"*@uni.example" = "student"
+"bad@uni.example" = "none"
+"""
 
 
 @pytest.mark.parametrize(
@@ -25,13 +30,13 @@ TABLE = {"Ada@Uni.example": "owner", "*@uni.example": "student", "bad@uni.exampl
      ("@uni.example", None), ("аda@uni.example", Role.STUDENT), ("ada@unі.example", None)],
 )  # fmt: skip
 def test_roles(address: str, role: Role | None) -> None:
-    assert People(TABLE).role_of(address) is role
+    assert parse_settings(TABLE, "specviz.toml").role_of(address) is role
 
 
-def test_everybody_else_has_no_role_unless_the_owner_says_so() -> None:
-    assert People().role_of("a@b.example") is None
-    assert People(TABLE, others="viewer").role_of("a@b.example") is Role.VIEWER
-    assert People(TABLE, others="viewer").role_of("bad@uni.example") is None
+def test_others_are_those_who_are_not_listed() -> None:
+    settings = parse_settings(f'{TABLE}others = "viewer"\n', "specviz.toml")
+    assert settings.role_of("a@b.example") is Role.VIEWER
+    assert settings.role_of("bad@uni.example") is None
 
 
 @pytest.mark.parametrize("address", [None, 1, True, ["a@b.example"], {}, b"a@b.example"])
@@ -39,21 +44,10 @@ def test_only_text_is_an_address(address: object) -> None:
     assert person_key(address) is None
 
 
-@pytest.mark.parametrize(
-    ("table", "others"),
-    [({"a@b.example": "admin"}, "none"), ({"a@b.example": "Owner"}, "none"),
-     ({"a": "owner"}, "none"), ({"*": "owner"}, "none"), ({"*@": "owner"}, "none"),
-     ({"*@*": "owner"}, "none"), ({}, "all")],
-)  # fmt: skip
-def test_a_wrong_table_is_refused(table: dict[str, str], others: str) -> None:
-    with pytest.raises(ConfigError, match=r"\[people\]"):
-        People(table, others=others)
-
-
 def test_a_changed_file_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "specviz.toml"
     monkeypatch.setenv("SPECVIZ_SETTINGS", str(file))
-    assert role_of("a@b.example") is None
+    assert the_settings().role_of("a@b.example") is None
     for number, (text, role) in enumerate(
         [
             ('"a@b.example" = "viewer"', Role.VIEWER),
@@ -63,7 +57,7 @@ def test_a_changed_file_counts_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         file.write_text(f"[people]\n{text}\n")
         os.utime(file, ns=(number, number))
-        assert role_of("a@b.example") is role
+        assert the_settings().role_of("a@b.example") is role
 
 
 def test_a_higher_role_may_do_more() -> None:

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from specviz.access.people import role_of
 from specviz.access.roles import OPEN_OWNER, Person, Role
 from specviz.access.sessions import Session, Sessions
+from specviz.access.settings import the_settings
 from specviz.errors import ConfigError
 from specviz.ui.access.addresses import configured_address, is_loopback
 from specviz.ui.access.providers import configured_providers
@@ -103,7 +103,7 @@ class Access:
     chosen: bool = False  # whether SPECVIZ_TOKEN set the token
     providers: tuple[str, ...] = ()  # names of the login providers
     now: Callable[[], float] = time.time
-    role_of: Callable[[str], Role | None] = role_of  # by e-mail address
+    role_of: Callable[[str], Role | None] = lambda address: the_settings().role_of(address)
     penalties: Penalties = field(default_factory=Penalties)
     logins: BegunLogins = field(default_factory=BegunLogins)
     reached: bool = False  # whether a connection has arrived at a network address
@@ -169,9 +169,7 @@ def the_access() -> Access:
 def require_usable_access() -> None:
     """Exit with a one-line message if the token or the settings of the login are not valid."""
     try:
-        access = the_access()
-        if access.providers:
-            access.role_of("somebody@nowhere.invalid")  # reads the table of people
+        the_access()
     except ConfigError as error:
         raise SystemExit(str(error)) from None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.ui.docs.limits_in_force import show_limits_in_force
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.symbols import show_sentence
 
@@ -22,8 +23,9 @@ CHAPTERS = (
     "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "load", "runs",
     "theory", "quality",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
-    "embedded_pair", "sharing", "access", "contributing",
+    "embedded_pair", "sharing", "access", "limits", "contributing",
 )  # fmt: skip
+_LIMITS = "limits"  # begins with the limits in force
 _THEORY = "theory"  # for pages without a chapter of their own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
 _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
@@ -51,9 +53,17 @@ def show_chapters() -> None:
     with st.container(key="chapter_text", width=820):
         for part in parts_of(chosen):
             if isinstance(part, str):
-                show_sentence(part)
+                _show_text(part, chosen)
             else:
                 st.image(*part)
+
+
+def _show_text(text: str, chapter: str) -> None:
+    if chapter == _LIMITS:
+        title, _, text = text.partition("\n")
+        show_sentence(title)
+        show_limits_in_force()
+    show_sentence(text)
 
 
 def parts_of(chapter: str) -> Iterator[str | tuple[Path, str]]:

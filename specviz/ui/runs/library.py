@@ -19,6 +19,7 @@ from specviz.ui.runs.importing import show_import, show_imported
 from specviz.ui.runs.older_runs import complete_older_runs
 from specviz.ui.runs.table import ask, page_of, show_paging, show_row, show_table
 from specviz.ui.session.history import recorded_run
+from specviz.ui.session.library_quota import show_quota_notice
 from specviz.ui.session.run_saving import the_library
 
 UNDO_DAYS = 30
@@ -35,6 +36,7 @@ def show_library() -> None:
     if _PURGED not in st.session_state:
         library.purge(older_than_days=UNDO_DAYS)
         st.session_state[_PURGED] = True
+    show_quota_notice(library)
     show_failed_action()
     show_imported()
     show_undo(library)

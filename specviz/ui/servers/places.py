@@ -17,6 +17,7 @@ from specviz.record.server_run import ServerInfo
 from specviz.servers.address import KeyName, checked_address, is_local, withheld_key
 from specviz.servers.connection import Limits
 from specviz.servers.finding import find_models, find_server
+from specviz.servers.outgoing import check_outgoing
 from specviz.ui.widgets.plain_text import as_text
 from specviz.values import Value
 
@@ -71,6 +72,7 @@ def place_at(
     """
     try:
         address = checked_address(typed, allow_remote=True)
+        check_outgoing(address)
         show_withheld_key(key_name, address)
         granted = is_granted(address, key, what)
     except SpecvizError as error:

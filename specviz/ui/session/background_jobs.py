@@ -7,6 +7,7 @@ an owner may stop them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,8 +19,10 @@ from specviz.comparison import unfinished_plans
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Plan
+from specviz.errors import SpecvizError
 from specviz.measure.background_job import Job
 from specviz.ui.session.cluster_jobs import ClusterComparison
+from specviz.ui.session.library_quota import keep_quota
 from specviz.ui.session.person import may, require
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
@@ -59,7 +62,13 @@ class PageJobQueue(JobQueue):
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_job_queue() -> JobQueue:
     """Return the server's job queue."""
-    return PageJobQueue(on_over=_forget_if_over)
+    return PageJobQueue(on_over=_on_over)
+
+
+def _on_over(job: Job) -> None:
+    _forget_if_over(job)
+    with suppress(SpecvizError):  # the page Runs shows the error
+        keep_quota(the_library())
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:

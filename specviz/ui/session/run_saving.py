@@ -6,11 +6,14 @@ closed: moving a slider with the arrow keys starts many such runs.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.store import Library
 from specviz.store.saving import save_run
+from specviz.ui.session.library_quota import keep_quota
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
@@ -48,6 +51,8 @@ class RunSaver:
             self.failure = error
         else:
             self.failure = None
+            with suppress(SpecvizError):  # the run is saved; the next one tries again
+                keep_quota(the_library(), saved=run.id)
 
 
 @st.cache_resource(show_spinner=False)

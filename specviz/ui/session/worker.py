@@ -16,7 +16,8 @@ from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.model_places import refusal_of
-from specviz.ui.session.person import may, refusal
+from specviz.ui.session.person import may, refusal, the_person
+from specviz.ui.session.run_limits import prompt_refusal, the_run_limits
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import Tabs, the_tabs
 from specviz.worker.parent.client import Check, PairStatus, Room, Run, Worker
@@ -38,10 +39,11 @@ class PageWorker(Worker):
     """A worker that refuses what the current person may not do, and pairs not to be opened.
 
     Only an owner may choose the pair; see ``model_places`` for the pairs that nobody may open here.
-    A student may run the loaded pair, and load the embedded pair if there is no other.
+    A student may run the loaded pair, within the limits (``run_limits``), and load the embedded
+    pair if there is no other.
 
-    A refused request never reaches the worker process. It fails as if the worker process had
-    refused it.
+    See ``model_places`` and ``run_limits``. A refused request never reaches the worker process. It
+    fails as if the worker process had refused it.
     """
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
@@ -67,9 +69,10 @@ class PageWorker(Worker):
     def submit(
         self, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig, **options: Any
     ) -> Run:
-        error = self._refusal(spec)
-        if error is None:
-            return super().submit(session, spec, prompt, config, **options)
+        with the_run_limits().turn(session, prompt, config) as (beyond, counted):
+            error = self._refusal(spec) or beyond
+            if error is None:
+                return counted(super().submit(session, spec, prompt, config, **options))
         run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
         run.end("failed", error)
         return run
@@ -77,7 +80,7 @@ class PageWorker(Worker):
     def check(
         self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
     ) -> Check:
-        error = refusal(Action.LOAD) or refusal_of(spec)
+        error = refusal(Action.LOAD) or refusal_of(spec) or prompt_refusal(prompts)
         if error is None:
             return super().check(spec, prompts, chat=chat)
         return refused_check(error)
@@ -113,6 +116,9 @@ class PageWorker(Worker):
     def end_calibration(self) -> None:
         if may(Action.MANAGE):
             super().end_calibration()
+
+    def _person(self) -> str:
+        return the_person().key
 
 
 def given_pair(status: PairStatus) -> PairSpec:

@@ -22,6 +22,7 @@ from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
+from specviz.ui.session.run_limits import show_run_limits
 from specviz.ui.widgets.method_boxes import MethodBoxes, method_of, with_method
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
@@ -99,6 +100,7 @@ def choose_run(*, has_chat: bool, draft: str, layers: int | None) -> Choices:
         ).choose()
         _warn_dropped({name: text for name, text in linked.items() if text != str(method[name])})
         st.toggle("Run again when a setting changes", True, key="live", **_LINKED)
+    show_run_limits()
     config = with_method({"gamma": gamma, "temperature": round(temperature, 2), **more}, method)
     config = _forked(config)
     if not st.session_state["live"]:

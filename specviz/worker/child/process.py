@@ -29,6 +29,7 @@ from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
 from specviz.worker.child.inbox import Inbox, Outbox
 from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
+from specviz.worker.child.model_limits import stay_offline_if_set
 from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
     CheckRequest,
@@ -234,6 +235,7 @@ class Process:
 
 
 def main(descriptor: int) -> None:
+    stay_offline_if_set()
     Process(Connection(descriptor)).serve()
 
 

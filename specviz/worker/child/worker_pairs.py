@@ -13,6 +13,7 @@ from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted
+from specviz.worker.child.model_limits import check_download
 from specviz.worker.messages import Doing, Event, MemoryUsed, PairGone, PairLoading, PairReady
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class WorkerPairs:
     def _on_progress(self, progress: Progress, request_id: str) -> None:
         if self._inbox.cancelled(request_id):
             raise Interrupted
+        check_download(progress)
         self._send(Doing(progress=progress))
 
 

@@ -227,8 +227,12 @@ class Worker:
     # The queue
 
     def _join(self, request: Request, handle: Handle | None = None) -> None:
-        self._queue.add(request, handle)
+        self._queue.add(request, handle, self._person())
         self._send_next()
+
+    def _person(self) -> str:
+        """Return who makes the current request. Persons take turns in the queue."""
+        return ""
 
     def _send_next(self) -> None:
         """Send the next request if none is active; a pair is prepared only if no request waits."""

@@ -1,4 +1,8 @@
-"""The requests to the worker process that have not ended: one is active, the others wait."""
+"""The requests to the worker process that have not ended: one is active, the others wait.
+
+Persons take turns: the next request is that of the person who has waited longest since their last
+one became active. Requests of one person keep their order, and so do those without a person.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ class QueuedRequest(Value):
 
     request: Request
     handle: Handle | None = None
+    person: str = ""
 
     @property
     def run(self) -> Run | None:
@@ -60,12 +65,14 @@ class RequestQueue:
     def __init__(self) -> None:
         self.active: QueuedRequest | None = None
         self.wanted: PrepareRequest | None = None
-        self._waiting: deque[QueuedRequest] = deque()
+        self._waiting: deque[QueuedRequest] = deque()  # in order of arrival
+        self._served: dict[str, None] = {}  # persons, the one served last at the end
 
     def __iter__(self) -> Iterator[QueuedRequest]:
+        """Yield the active request and then the others, in the order in which they are due."""
         if self.active is not None:
             yield self.active
-        yield from self._waiting
+        yield from self._by_turns()
 
     @property
     def waits(self) -> bool:
@@ -84,16 +91,32 @@ class RequestQueue:
     def unfinished_runs(self) -> list[Run]:
         return [run for each in self if (run := each.run) is not None]
 
-    def add(self, request: Request, handle: Handle | None = None) -> None:
-        self._waiting.append(QueuedRequest(request=request, handle=handle))
+    def add(self, request: Request, handle: Handle | None = None, person: str = "") -> None:
+        self._waiting.append(QueuedRequest(request=request, handle=handle, person=person))
 
     def activate_next(self) -> QueuedRequest | None:
         """Make the next request the active one and return it."""
         if self._waiting:
-            self.active = self._waiting.popleft()
+            due = self.active = next(self._by_turns())
+            self._waiting = deque(each for each in self._waiting if each is not due)
+            self._served.pop(due.person, None)
+            self._served[due.person] = None
         elif self.wanted is not None:
             self.active, self.wanted = QueuedRequest(request=self.wanted), None
         return self.active
+
+    def _by_turns(self) -> Iterator[QueuedRequest]:
+        """Yield the waiting requests; one of each person, then a second of each, and so on."""
+        waiting: dict[str, deque[QueuedRequest]] = {}
+        for each in self._waiting:
+            waiting.setdefault(each.person, deque()).append(each)
+        turns = {person: turn for turn, person in enumerate(self._served)}
+        persons = deque(sorted(waiting, key=lambda person: turns.get(person, -1)))
+        while persons:
+            person = persons.popleft()
+            yield waiting[person].popleft()
+            if waiting[person]:
+                persons.append(person)
 
     def take_active(self) -> QueuedRequest | None:
         """Remove the active request and return it."""
