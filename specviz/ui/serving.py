@@ -23,6 +23,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.ui.access import TokenGate, announce_link
+from specviz.ui.downloads import OwnDownloads
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
 from specviz.ui.shell import PAGES, Page
@@ -69,6 +70,7 @@ class FirstDocument:
 
 
 MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(StaleTicks)]
+MIDDLEWARE.append(Middleware(OwnDownloads))
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:

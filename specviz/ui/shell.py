@@ -20,6 +20,7 @@ from specviz import ROOT
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
+from specviz.ui.session.page_library import keep_to_one_person
 from specviz.ui.session.tabs import OPEN_PAGE
 
 
@@ -76,6 +77,7 @@ def open_shell() -> None:
     if reachable_by_others():
         _require_gate()
         st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
+    keep_to_one_person()
     page = st.navigation(_navigation(), position="top")
     shown = next((each for each in PAGES if each.name == page.url_path), None)
     if shown is not None and (shown.group or shown is PAGES[0]):

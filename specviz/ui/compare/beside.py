@@ -25,6 +25,7 @@ from specviz.player.side_by_side import (
 from specviz.record.server_run import AnyTrace
 from specviz.store import Library, RunRow
 from specviz.ui.compare.lanes import DOTS
+from specviz.ui.downloads import download_button
 from specviz.ui.runs.table import row_label
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -109,10 +110,9 @@ def _show_found(found: RunsBeside) -> None:
     )
     show_player(found.race, key="compare_player_beside")
     with st.container(horizontal=True, vertical_alignment="center", key="beside_files"):
-        st.download_button(
+        download_button(
             "Download a replay (HTML)", found.html, key="beside_replay",
             file_name="specviz-side-by-side.html", mime="text/html", type="tertiary",
-            on_click="ignore",
         )  # fmt: skip
         for row, label in zip(found.rows, found.labels, strict=True):
             st.page_link(

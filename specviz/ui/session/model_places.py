@@ -2,7 +2,8 @@
 
 A page may open Hub ids, the embedded pairs, the Hugging Face cache, the drafts trained here, and
 the folders listed in ``SPECVIZ_MODELS``. Every other path is refused before anything is opened; the
-message is the same whether the path exists or not. ``session/worker.py`` and
+message is the same whether the path exists or not. Texts of all stored runs are for the owner only,
+because drafted candidates would show them. ``session/worker.py`` and
 ``session/cluster_jobs.py`` apply this check to all work of the pages. A dashboard that only this
 machine can reach opens any folder.
 """
@@ -20,6 +21,7 @@ from specviz.local_models.origins import hub_folder
 from specviz.record.pairs import LIBRARY, PairSpec, pairs_folder
 from specviz.training.drafts.kept_trainings import trainings_folder
 from specviz.ui.access import reachable_by_others
+from specviz.ui.session.page_library import is_in_script, sees_others
 
 MODELS = "SPECVIZ_MODELS"
 _HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
@@ -27,6 +29,11 @@ _HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re
 
 def refusal_of(spec: PairSpec) -> PairError | None:
     """Return the error for a pair that this dashboard must not open; None for an allowed pair."""
+    if spec.suffix_texts == LIBRARY and is_in_script() and not sees_others():
+        return PairError(
+            "This pair searches the texts of all stored runs, so only the owner may use it.",
+            remedy="Choose the pair without these texts.",
+        )
     if not reachable_by_others():
         return None
     places = [each for each in (spec.target, spec.draft) if each]

@@ -15,6 +15,7 @@ from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.model_places import refusal_of
+from specviz.ui.session.page_library import current_key
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import Tabs, the_tabs
 from specviz.worker.parent.client import Check, Room, Run, Worker
@@ -46,6 +47,8 @@ class PageWorker(Worker):
     def submit(
         self, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig, **options: Any
     ) -> Run:
+        if "person" not in options:
+            options["person"] = current_key()
         error = refusal_of(spec)
         if error is None:
             return super().submit(session, spec, prompt, config, **options)
