@@ -111,7 +111,7 @@ def test_a_refused_file_is_answered_as_a_missing_one(monkeypatch: pytest.MonkeyP
 def test_a_file_made_on_a_click_belongs_to_the_person_of_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    make = offered(lambda: SECRET.decode(), "ada", monkeypatch)
+    make = offered(SECRET.decode, "ada", monkeypatch)
     monkeypatch.setattr(person, "the_person", lambda: PERSONS["owner"])  # outside of a script
     assert not is_served(PERSONS["ada"])
     assert make() == SECRET.decode()
