@@ -118,14 +118,13 @@ def facet_values(db: sqlite3.Connection, viewpoint: Viewpoint = EVERYTHING) -> F
 def _persons(db: sqlite3.Connection) -> tuple[str, ...]:
     """Return the keys of all who have runs, the owner's "" first; empty if all are the owner's.
 
-    Both queries use an index or stop at the first row.
+    Each query uses only an index or stops at the first row. So a person whose runs are all deleted
+    counts, too.
     """
     others = db.execute(
-        "SELECT DISTINCT person FROM runs WHERE person <> '' AND deleted_at IS NULL ORDER BY person"
+        "SELECT DISTINCT person FROM runs WHERE person <> '' ORDER BY person"
     ).fetchall()
-    owners = db.execute(
-        "SELECT person FROM runs WHERE person = '' AND deleted_at IS NULL LIMIT 1"
-    ).fetchall()
+    owners = db.execute("SELECT person FROM runs WHERE person = '' LIMIT 1").fetchall()
     return tuple(each[0] for each in [*owners, *others]) if others else ()
 
 
