@@ -43,10 +43,11 @@ def show_actions(
         _offer_comparison(library, chosen)
         if may_share:
             _offer_sharing(library, chosen)
-        st.button(
-            "Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)),
-            disabled=not changes_all(library, chosen),
-        )  # fmt: skip
+        if library.viewpoint.edits:
+            st.button(
+                "Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)),
+                disabled=not changes_all(library, chosen),
+            )  # fmt: skip
     else:
         words = "open, compare, name or delete" if library.viewpoint.edits else "open or compare"
         st.caption(f"Choose rows to {words} them.", width="stretch")
