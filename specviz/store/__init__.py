@@ -16,11 +16,14 @@ from specviz.store.traces import (
     trace_from_json,
     trace_to_json,
 )
+from specviz.store.viewpoint import EVERYTHING, SHARED, Viewpoint, stored_key, viewpoint_of
 
 __all__ = [
+    "EVERYTHING",
     "KIND",
     "MAX_BYTES",
     "SCHEMA",
+    "SHARED",
     "ComparisonRow",
     "Facets",
     "Library",
@@ -29,6 +32,7 @@ __all__ = [
     "RunRow",
     "RunSummary",
     "SortKey",
+    "Viewpoint",
     "as_trace",
     "change_value",
     "data_folder",
@@ -40,6 +44,8 @@ __all__ = [
     "run_from_record",
     "save_trace",
     "save_value",
+    "stored_key",
     "trace_from_json",
     "trace_to_json",
+    "viewpoint_of",
 ]

@@ -12,7 +12,9 @@ from specviz.store.rows import Query
 _JOINED = " + "  # separates target and draft in a pair's name
 
 
-def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:
+def measured_alphas(
+    weights: str = "", library: Library | None = None
+) -> dict[tuple[str, str], float]:
     """Return the mean observed acceptance rate of runs by their target's and draft's names.
 
     The result is empty if the library cannot be read.
@@ -22,10 +24,11 @@ def measured_alphas(weights: str = "") -> dict[tuple[str, str], float]:
     Args:
         weights: ``PairSpec.chosen_weights`` of the pairs; only runs with these weights count.
             Runs stored before the library recorded weights count as "" (weights as stored).
+        library: Where to look; by default the library of the data folder, with all runs.
     """
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     try:
-        rows = Library().find(Query(drafters=("model",), rules=("lossless",)))
+        rows = (library or Library()).find(Query(drafters=("model",), rules=("lossless",)))
     except StoreError:
         return {}
     for row in rows:

@@ -14,18 +14,20 @@ from collections.abc import Sequence
 
 from specviz.errors import StoreError
 from specviz.store.packing import unpacked
+from specviz.store.viewpoint import Condition
 
-_UNREAD = "SELECT run FROM runs WHERE unread = 1 ORDER BY created DESC"
 OlderAlpha = tuple[int, float | None]
 
 
-def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
-    """Compute α for rows that lack it; return (run, α), newest first.
+def older_alphas(db: sqlite3.Connection, condition: Condition, deadline: float) -> list[OlderAlpha]:
+    """Compute α for rows that lack it and fulfil the condition; return (run, α), newest first.
 
     Stop at ``deadline``, but compute at least one α.
     """
     found: list[OlderAlpha] = []
-    for (run,) in db.execute(_UNREAD):
+    text, values = condition
+    unread = f"SELECT run FROM runs WHERE unread = 1 AND {text} ORDER BY created DESC"
+    for (run,) in db.execute(unread, values):
         found.append((run, _alpha_of(db, run)))
         if time.monotonic() >= deadline:
             break
@@ -39,8 +41,10 @@ def set_older_alphas(db: sqlite3.Connection, found: Sequence[OlderAlpha]) -> Non
     )
 
 
-def count_older(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM runs WHERE unread = 1").fetchone()[0])
+def count_older(db: sqlite3.Connection, condition: Condition) -> int:
+    text, values = condition
+    found = db.execute(f"SELECT count(*) FROM runs WHERE unread = 1 AND {text}", values)
+    return int(found.fetchone()[0])
 
 
 def _alpha_of(db: sqlite3.Connection, run: int) -> float | None:

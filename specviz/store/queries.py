@@ -13,11 +13,12 @@ import msgspec
 
 from specviz.errors import StoreError
 from specviz.store.rows import Facets, Query, RunRow, RunSummary, SortKey
+from specviz.store.viewpoint import EVERYTHING, Condition, Viewpoint, live, own, seen
 
 _SUMMARY = tuple(each.name for each in fields(RunSummary))
 _TAGS = "(SELECT json_group_array(tag) FROM tags WHERE tags.run = runs.run)"
 COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repeat",
-           "memory_bytes", "trace_bytes")  # fmt: skip
+           "memory_bytes", "trace_bytes", "person")  # fmt: skip
 # A caller names one of these keys, so no text from a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
@@ -34,17 +35,16 @@ _SORTED: dict[SortKey, str] = {
 }
 _LARGEST = 2**63 - 1  # largest SQLite integer
 
-Condition = tuple[str, list[Any]]
 
-
-def where_clause(query: Query) -> Condition:
-    """Return a WHERE clause and the values to bind."""
-    parts = [_deleted(query), *_searched(query), *_tagged(query)]
+def where_clause(query: Query, viewpoint: Viewpoint = EVERYTHING) -> Condition:
+    """Return a WHERE clause for the runs that the person sees, and the values to bind."""
+    parts = [_deleted(query), *_visible(query, viewpoint), *_searched(query), *_tagged(query)]
     parts += _among("pair", query.pairs) + _among("rule", query.rules)
     parts += _among("finish", query.finishes) + _among("drafter", query.drafters)
     parts += _among("bodies", query.bodies)
     parts += _among("gamma", query.gammas) + _among("temperature", query.temperatures)
     parts += _among_or_none("kind", query.kinds) + _among_or_none("engine", query.engines)
+    parts += _among("person", query.persons if viewpoint.sees_all else ())
     if query.comparison is not None:
         parts.append(("comparison = ?", [query.comparison]))
     if not query.of_comparisons:
@@ -82,33 +82,50 @@ def row_of(found: Sequence[Any]) -> RunRow:
         ) from None
 
 
-def facet_values(db: sqlite3.Connection) -> Facets:
+def facet_values(db: sqlite3.Connection, viewpoint: Viewpoint = EVERYTHING) -> Facets:
+    """Return the values that occur in the runs that the person sees."""
+    condition, values = live(viewpoint)
+
+    def distinct(column: str) -> tuple[Any, ...]:
+        found = db.execute(
+            f"SELECT DISTINCT {column} FROM runs WHERE {condition} ORDER BY {column} NULLS LAST",
+            values,
+        )
+        return tuple(each[0] for each in found.fetchall())
+
+    def known(column: str) -> tuple[Any, ...]:
+        return tuple(each for each in distinct(column) if each is not None)
+
     tags = db.execute(
-        "SELECT DISTINCT tag FROM tags JOIN runs USING (run) WHERE deleted_at IS NULL ORDER BY tag"
+        f"SELECT DISTINCT tag FROM tags JOIN runs USING (run) WHERE {condition} ORDER BY tag",
+        values,
     ).fetchall()
     return Facets(
-        pairs=_distinct(db, "pair"),
-        kinds=_distinct(db, "kind"),
+        pairs=distinct("pair"),
+        kinds=distinct("kind"),
         tags=tuple(each[0] for each in tags),
-        rules=_known(db, "rule"),
-        finishes=_distinct(db, "finish"),
-        drafters=_known(db, "drafter"),
-        bodies=_known(db, "bodies"),
-        gammas=_known(db, "gamma"),
-        temperatures=_distinct(db, "temperature"),
-        engines=_distinct(db, "engine"),
+        rules=known("rule"),
+        finishes=distinct("finish"),
+        drafters=known("drafter"),
+        bodies=known("bodies"),
+        gammas=known("gamma"),
+        temperatures=distinct("temperature"),
+        engines=distinct("engine"),
+        persons=_persons(db) if viewpoint.sees_all else (),
     )
 
 
-def _known(db: sqlite3.Connection, column: str) -> tuple[Any, ...]:
-    return tuple(each for each in _distinct(db, column) if each is not None)
+def _persons(db: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the keys of all who have runs, the owner's "" first; empty if all are the owner's.
 
-
-def _distinct(db: sqlite3.Connection, column: str) -> tuple[Any, ...]:
-    found = db.execute(
-        f"SELECT DISTINCT {column} FROM runs WHERE deleted_at IS NULL ORDER BY {column} NULLS LAST"
-    )
-    return tuple(each[0] for each in found.fetchall())
+    Each query uses only an index or stops at the first row. So a person whose runs are all deleted
+    counts, too.
+    """
+    others = db.execute(
+        "SELECT DISTINCT person FROM runs WHERE person <> '' ORDER BY person"
+    ).fetchall()
+    owners = db.execute("SELECT person FROM runs WHERE person = '' LIMIT 1").fetchall()
+    return tuple(each[0] for each in [*owners, *others]) if others else ()
 
 
 def storable(text: str) -> str:
@@ -127,6 +144,13 @@ def _bindable(value: Any) -> Any:
 
 def _deleted(query: Query) -> Condition:
     return f"deleted_at IS {'NOT ' if query.deleted else ''}NULL", []
+
+
+def _visible(query: Query, viewpoint: Viewpoint) -> list[Condition]:
+    """Return the condition for the runs that the person sees: of deleted runs, their own."""
+    if viewpoint.sees_all:
+        return []
+    return [own(viewpoint) if query.deleted else seen(viewpoint)]
 
 
 def _searched(query: Query) -> list[Condition]:

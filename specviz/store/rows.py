@@ -55,7 +55,7 @@ class NewRun(Value):
 
     ``comparison`` is the key of an existing comparison. ``job`` is the run's place in it: the
     indices of the compared setting (lane), the prompt (item) and the repeat. If ``run_id`` is None,
-    an id is generated.
+    an id is generated. ``person`` is the key of the person who made the run; "" for the owner.
     """
 
     trace: AnyTrace
@@ -65,6 +65,7 @@ class NewRun(Value):
     comparison: str | None = None
     job: tuple[int, int, int] | None = None
     memory_bytes: int | None = None
+    person: str = ""
 
 
 class RunRow(Value):
@@ -79,6 +80,8 @@ class RunRow(Value):
     job: tuple[int, int, int] | None  # lane, item, repeat in that comparison
     memory_bytes: int | None
     trace_bytes: int  # compressed
+    # Who made the run; "" for the owner, and for everybody else if the reader is not the owner.
+    person: str = ""
 
 
 class Facets(Value):
@@ -94,6 +97,7 @@ class Facets(Value):
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
     engines: tuple[str | None, ...] = ()  # None: our own engine
+    persons: tuple[str, ...] = ()  # for the owner only; empty if all runs are the owner's
 
 
 class Query(Facets):

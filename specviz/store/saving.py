@@ -89,6 +89,7 @@ def save_run(
     comparison: str | None = None,
     job: tuple[int, int, int] | None = None,
     memory_bytes: int | None = None,
+    person: str = "",
 ) -> str:
     """Add a run to the library and return its id; the run is then durable."""
     run = NewRun(
@@ -99,5 +100,6 @@ def save_run(
         comparison=comparison,
         job=job,
         memory_bytes=memory_bytes,
+        person=person,
     )
     return library.add(run)

@@ -120,6 +120,13 @@ _WEIGHTS = """
 ALTER TABLE runs ADD COLUMN weights TEXT
 """
 
+# Whose run it is; "" for the owner's runs and for all runs made before logins existed. The index
+# leaves these out, so it is empty on a dashboard without logins.
+_PERSONS = """
+ALTER TABLE runs ADD COLUMN person TEXT NOT NULL DEFAULT '';
+CREATE INDEX runs_by_person ON runs (person) WHERE person <> ''
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
@@ -131,6 +138,7 @@ MIGRATIONS = (
     _SEEDS,
     _ACCEPTED,
     _WEIGHTS,
+    _PERSONS,
 )  # the schema version is the number of applied migrations
 VERSION = len(MIGRATIONS)
 

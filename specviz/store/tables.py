@@ -14,9 +14,14 @@ from specviz.record.server_run import AnyTrace, dispatch
 from specviz.store import RunRow
 
 
-def runs_frame(rows: Sequence[RunRow]) -> pd.DataFrame:
-    """Return one row per run, in the given order: summary columns, name, tags and note."""
-    return pd.DataFrame.from_records([_run(row) for row in rows])
+def runs_frame(rows: Sequence[RunRow], *, with_persons: bool = False) -> pd.DataFrame:
+    """Return one row per run, in the given order: summary columns, name, tags and note.
+
+    Args:
+        with_persons: Add a column with the key of each run's person; "" is the owner.
+    """
+    table = pd.DataFrame.from_records([_run(row) for row in rows])
+    return table.assign(person=[row.person for row in rows]) if with_persons else table
 
 
 def rounds_of_runs(runs: Iterable[tuple[str, AnyTrace]]) -> pd.DataFrame:

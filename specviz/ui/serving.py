@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.ui.access import AccessGate, announce_link
 from specviz.ui.access.inner_requests import answer_of
 from specviz.ui.body_limit import BodyLimit, limit_uploads
+from specviz.ui.downloads import OwnDownloads
 from specviz.ui.session.server_rules import guard_outgoing
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
@@ -78,6 +79,7 @@ MIDDLEWARE = [
     Middleware(BodyLimit),
     Middleware(FirstDocument),
     Middleware(StaleTicks),
+    Middleware(OwnDownloads),
 ]
 
 

@@ -24,6 +24,7 @@ from specviz.errors import AccessError
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
+from specviz.ui.session.page_library import keep_to_one_person
 from specviz.ui.session.person import log_out_link, own_session, the_person
 from specviz.ui.session.server_rules import guard_outgoing
 from specviz.ui.session.settings_notice import show_settings_notice
@@ -90,6 +91,7 @@ def open_shell() -> None:
         _require_gate()
         st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
     person = the_person()
+    keep_to_one_person()
     guard_outgoing()
     page = st.navigation(_navigation(person), position="top")
     shown = next((each for each in PAGES if each.name == page.url_path), None)

@@ -1,7 +1,7 @@
 """Access to a dashboard that others can reach: the gate, its token, and logins."""
 
 from specviz.ui.access.addresses import is_loopback
-from specviz.ui.access.gate import SESSION_HEADER, AccessGate
+from specviz.ui.access.gate import PERSON_IN_SCOPE, SESSION_HEADER, AccessGate
 from specviz.ui.access.link import announce_link
 from specviz.ui.access.state import (
     TOKEN,
@@ -13,6 +13,7 @@ from specviz.ui.access.state import (
 )
 
 __all__ = [
+    "PERSON_IN_SCOPE",
     "SESSION_HEADER",
     "TOKEN",
     "Access",

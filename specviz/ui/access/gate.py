@@ -36,6 +36,7 @@ from specviz.ui.access.sockets import checked_receive
 from specviz.ui.access.state import LOGIN_SECONDS, TOKEN_SECONDS, Access, the_access
 
 SESSION_HEADER = "X-Specviz-Session"
+PERSON_IN_SCOPE = "specviz.person"  # key of a request's ASGI scope: who is logged in
 # Streamlit remembers it with a tab's state, and gives the state to no other person
 # (``server.trustedUserHeaders`` in .streamlit/config.toml).
 PERSON_HEADER = "X-Specviz-Person"
@@ -114,6 +115,7 @@ class AccessGate:
             text = "Not found.\n" if status == 404 else "Refused.\n"
             await PlainTextResponse(text, status, answers.HEADERS)(scope, receive, send)
         else:
+            scope[PERSON_IN_SCOPE] = person
             await self._app(scope, receive, send)
 
     async def _entry(

@@ -25,7 +25,9 @@ from specviz.player.side_by_side import (
 from specviz.record.server_run import AnyTrace
 from specviz.store import Library, RunRow
 from specviz.ui.compare.lanes import DOTS
+from specviz.ui.downloads import download_button
 from specviz.ui.runs.table import row_label
+from specviz.ui.session.page_library import sees_others
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.ui.widgets.player import show_player
@@ -109,10 +111,9 @@ def _show_found(found: RunsBeside) -> None:
     )
     show_player(found.race, key="compare_player_beside")
     with st.container(horizontal=True, vertical_alignment="center", key="beside_files"):
-        st.download_button(
+        download_button(
             "Download a replay (HTML)", found.html, key="beside_replay",
             file_name="specviz-side-by-side.html", mime="text/html", type="tertiary",
-            on_click="ignore",
         )  # fmt: skip
         for row, label in zip(found.rows, found.labels, strict=True):
             st.page_link(
@@ -129,13 +130,21 @@ def _frame(found: RunsBeside) -> pd.DataFrame:
 def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
     """Return the runs with these ids, and sentences on why some of them are left out.
 
-    The result is cached until the ids change.
+    The result is cached until the ids change, or the runs that the person may see.
     """
-    known: tuple[Sequence[str], RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
-    if known is None or known[0] != ids:
+    known: tuple[object, RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
+    key = ids, () if sees_others() else tuple(_is_visible(library, each) for each in ids)
+    if known is None or known[0] != key:
         with st.spinner("Opening the runs"):
-            known = st.session_state[_OPENED] = ids, *_open(library, ids)
+            known = st.session_state[_OPENED] = key, *_open(library, ids)
     return known[1:]
+
+
+def _is_visible(library: Library, run_id: str) -> bool:
+    try:
+        return bool(library.row(run_id))
+    except SpecvizError:
+        return False
 
 
 def _open(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:

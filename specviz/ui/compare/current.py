@@ -30,6 +30,7 @@ from specviz.ui.session.background_jobs import (
     stop,
     the_job_queue,
 )
+from specviz.ui.session.page_library import sees_others
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -127,6 +128,8 @@ def _start(name: JobName, plan: Callable[[], Plan], *, fresh: bool) -> None:
 
 def offer_unfinished() -> None:
     """Offer to resume or dismiss comparisons that were running when the server ended."""
+    if not sees_others():
+        return
     going = {job.plan.key for job in the_job_queue().going if isinstance(job, ComparisonJob)}
     for entry in remembered():
         plan = entry.plan

@@ -9,7 +9,7 @@ from specviz.measure.slice_timing import compared_seconds
 from specviz.record.numbers import time_text
 from specviz.record.pairs import DEFAULT_PAIR
 from specviz.store import Query
-from specviz.ui.session.background_jobs import the_job_queue
+from specviz.ui.session.background_jobs import visible_jobs
 from specviz.ui.session.run_saving import the_library
 
 
@@ -30,7 +30,7 @@ def _like_before(plan: Plan) -> float | None:
 
     The result is None if there is no such comparison, or if its time is not known.
     """
-    for job in reversed(the_job_queue().jobs):
+    for job in reversed(visible_jobs()):
         if isinstance(job, ComparisonJob) and _alike(job.plan) == _alike(plan):
             return job.seconds_each
     return None

@@ -49,6 +49,7 @@ from specviz.ui.compare.charts import (
     tokens_per_round,
 )
 from specviz.ui.compare.lanes import DOTS
+from specviz.ui.downloads import download_button
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player
@@ -240,17 +241,15 @@ def _show_kinds(found: Findings, name: str) -> None:
 
 def _show_files(found: Findings, name: str, item: int | None) -> None:
     with st.container(horizontal=True):
-        st.download_button(
+        download_button(
             "Download the comparison (JSON)", found.json, key=f"compare_json_{name}",
             file_name="specviz-comparison.json", mime="application/json", type="tertiary",
-            on_click="ignore",
         )  # fmt: skip
         if item is not None:
-            st.download_button(
+            download_button(
                 "Download a replay (HTML)", partial(found.replay, item),
                 key=f"compare_replay_{name}",
                 file_name="specviz-comparison.html", mime="text/html", type="tertiary",
-                on_click="ignore",
             )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from streamlit.components.v2 import component
 
 from specviz import ASSETS
 from specviz.player.script_modules import component_script
+from specviz.ui.downloads import download_button
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Task, text_of
 from specviz.ui.learn.guess import show_guess
@@ -62,7 +63,7 @@ def _show_downloads() -> None:
     with st.container(horizontal=True):
         for label, name in (("notes", "teaching.md"), ("handout", "handout.html")):
             file = (ASSETS / "docs" / name).read_text("utf-8")
-            st.download_button(words[label], file, name, type="tertiary", on_click="ignore")
+            download_button(words[label], file, name, type="tertiary")
 
 
 def _progress() -> set[str]:

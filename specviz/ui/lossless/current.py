@@ -11,7 +11,12 @@ from specviz.tune.audit import Audit
 from specviz.tune.audit_job import AUDIT, AuditJob
 from specviz.tune.doctor import Doctor
 from specviz.tune.doctor_job import DoctorJob
-from specviz.ui.session.background_jobs import run_maker, the_job_queue
+from specviz.ui.session.background_jobs import (
+    jobs_going,
+    run_maker,
+    the_job_queue,
+    visible_jobs,
+)
 
 
 def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | None) -> None:
@@ -24,7 +29,7 @@ def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
 
     An unfinished audit of this pair is included even with another drafter or chat setting.
     """
-    audits = (each for each in the_job_queue().jobs if isinstance(each, AuditJob))
+    audits = (each for each in visible_jobs() if isinstance(each, AuditJob))
     like = config.drafter, config.chat
     return [
         each
@@ -40,7 +45,7 @@ def start_doctor(spec: PairSpec, config: RunConfig) -> None:
 
 def doctor_of(spec: PairSpec) -> DoctorJob | None:
     """Return the newest job that examines how specviz runs this pair's head."""
-    jobs = (each for each in the_job_queue().jobs if isinstance(each, DoctorJob))
+    jobs = (each for each in visible_jobs() if isinstance(each, DoctorJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 
 
@@ -55,10 +60,10 @@ def start_parity(spec: PairSpec, config: RunConfig, info: ServerInfo, *, granted
 
 def parity_of(spec: PairSpec) -> ParityJob | None:
     """Return the newest job that compares an engine's acceptance with specviz's for this pair."""
-    jobs = (each for each in the_job_queue().jobs if isinstance(each, ParityJob))
+    jobs = (each for each in visible_jobs() if isinstance(each, ParityJob))
     return next((each for each in reversed(list(jobs)) if each.spec == spec), None)
 
 
 def is_auditing() -> bool:
     """Return whether an audit of any pair is running or queued."""
-    return any(each.name == AUDIT for each in the_job_queue().going)
+    return any(each.name == AUDIT for each in jobs_going())

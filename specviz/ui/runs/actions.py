@@ -15,11 +15,12 @@ from specviz.player.replay import replay_html
 from specviz.record.pairs import spec_of
 from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
-from specviz.store import Library, Query, RunRow, trace_to_json
+from specviz.store import SHARED, Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.beside import BESIDE_LINK, FEWEST, RUNS_HANDOVER, RunsBeside
 from specviz.ui.compare.kept import SIDE_BY_SIDE, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
+from specviz.ui.downloads import download_button
 from specviz.ui.runs.table import given_name, head_of, row_label, title_of
 from specviz.ui.session.person import may
 from specviz.ui.watch.library_run import RUN_LINK
@@ -32,7 +33,9 @@ _SAVED = "runs saved"
 _LEFT_OUT = "runs left out"  # session state: sentence about runs that were not added to Compare
 
 
-def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
+def show_actions(
+    library: Library, chosen: Sequence[RunRow], query: Query, *, may_share: bool = False
+) -> None:
     """Draw the buttons for the chosen runs. If no run is chosen, Export offers all runs found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
@@ -41,9 +44,16 @@ def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> No
             st.page_link("pages/watch.py", label="Open in Watch →", query_params=watch)
         if may(Action.MEASURE):
             _offer_comparison(library, chosen)
-        st.button("Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)))
+        if may_share:
+            _offer_sharing(library, chosen)
+        if library.viewpoint.edits:
+            st.button(
+                "Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)),
+                disabled=not changes_all(library, chosen),
+            )  # fmt: skip
     else:
-        st.caption("Choose rows to open, compare, name or delete them.", width="stretch")
+        words = "open, compare, name or delete" if library.viewpoint.edits else "open or compare"
+        st.caption(f"Choose rows to {words} them.", width="stretch")
     with st.popover("Export", key="runs_export"):
         if len(chosen) == 1:
             _offer_files(library, chosen[0])
@@ -125,6 +135,25 @@ def _runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
 
 
+# Sharing
+
+
+def changes_all(library: Library, rows: Sequence[RunRow]) -> bool:
+    """Return whether the person may name, tag and delete all of these runs."""
+    return all(map(library.viewpoint.changes, rows))
+
+
+def _offer_sharing(library: Library, chosen: Sequence[RunRow]) -> None:
+    shared = all(SHARED in row.tags for row in chosen)
+    st.button(
+        "Stop sharing" if shared else "Share",
+        key="runs_share",
+        on_click=_attempt(partial(library.share, _ids(chosen), shared=not shared)),
+        help="Everybody who may open this dashboard sees shared runs, with their names, tags, "
+        f"notes and prompts. They have the tag “{SHARED}”.",
+    )
+
+
 # Name, tags and note
 
 
@@ -198,14 +227,13 @@ def _offer_files(library: Library, row: RunRow) -> None:
         ("Replay (HTML)", "replay.html", "text/html", partial(replay_html, name=given_name(row))),
     ]
     for label, name, kind, make in made:
-        st.download_button(
+        download_button(
             label,
             partial(_file, library, row.id, make),
             file_name=f"specviz-{row.id[:8]}-{name}",
             mime=kind,
             key=f"runs_{name}_{row.id}",
             type="tertiary",
-            on_click="ignore",
         )
 
 
@@ -223,14 +251,13 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
         ("Runs (Parquet)", "runs", _runs_table),
         ("Rounds (Parquet)", "rounds", _rounds_table),
     ):
-        st.download_button(
+        download_button(
             label,
             partial(make, library, rows),
             file_name=f"specviz-{name}.parquet",
             mime="application/vnd.apache.parquet",
             key=f"runs_{name}_parquet",
             type="tertiary",
-            on_click="ignore",
         )
 
 
@@ -239,14 +266,13 @@ def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
 
     The race names no winner.
     """
-    st.download_button(
+    download_button(
         "Race (HTML)",
         partial(_race, library, rows),
         file_name="specviz-race.html",
         mime="text/html",
         key="runs_race_html",
         type="tertiary",
-        on_click="ignore",
     )
 
 
@@ -257,7 +283,9 @@ def _race(library: Library, rows: Sequence[RunRow]) -> str:
 
 
 def _runs_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
-    return parquet(runs_frame(library.find(rows) if isinstance(rows, Query) else rows))
+    found = library.find(rows) if isinstance(rows, Query) else rows
+    persons = library.viewpoint.sees_all and any(row.person for row in found)
+    return parquet(runs_frame(found, with_persons=persons))
 
 
 def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:

@@ -61,8 +61,10 @@ _FILTERS = {
     "gammas": "γ (candidates per round)",
     "temperatures": "Temperature",
     "engines": "Engine",
+    "persons": "Person",
 }
 OUR_OWN = "specviz"
+OWNER = "owner"
 
 
 def ask(facets: Facets) -> Query:
@@ -124,6 +126,7 @@ def _filters(facets: Facets) -> dict[str, Any]:
         "gammas": _pick("gammas", facets.gammas),
         "temperatures": _pick("temperatures", facets.temperatures),
         "engines": tuple(None if engine == OUR_OWN else engine for engine in engines),
+        "persons": _pick("persons", facets.persons, show=_person_name),
     }
 
 
@@ -197,7 +200,7 @@ class _Chosen:
     first: list[int] = field(default_factory=list)
 
 
-def show_table(rows: Sequence[RunRow], query: Query) -> list[RunRow]:
+def show_table(rows: Sequence[RunRow], query: Query, *, with_person: bool = False) -> list[RunRow]:
     """Draw the rows of a query and return the chosen rows.
 
     The widget key depends on the rows, because Streamlit stores a choice by row number. If a run is
@@ -212,7 +215,7 @@ def show_table(rows: Sequence[RunRow], query: Query) -> list[RunRow]:
         kept.first = [place for place, row in enumerate(rows) if row.id in kept.ids]
     with st.container(key="runs_table"):
         answer: Any = st.dataframe(
-            pd.DataFrame.from_records([_cells(row) for row in rows]),
+            pd.DataFrame.from_records([_cells(row, with_person=with_person) for row in rows]),
             key=f"runs_table_{ids}",
             height=_ROW_PIXELS * (min(len(rows), _VISIBLE_ROWS) + 1) + 3,
             hide_index=True,
@@ -294,10 +297,15 @@ def _figure_head(name: str) -> str:
     return titled(CATALOGUE[name].head)
 
 
-def _cells(row: RunRow) -> dict[str, object]:
+def _person_name(key: str) -> str:
+    return key or OWNER
+
+
+def _cells(row: RunRow, *, with_person: bool = False) -> dict[str, object]:
     summary = row.summary
     return {
         "Run": _what_differs(row),
+        **({"Person": _person_name(row.person)} if with_person else {}),
         "γ": summary.gamma,
         "T": summary.temperature,
         _figure_head("alpha_observed"): summary.alpha_observed,
@@ -343,6 +351,7 @@ def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
         "Run": column.TextColumn(width=340, pinned=True),
+        "Person": column.TextColumn(help="Who made the run", width=130),
         "γ": column.NumberColumn(help="Candidates drafted per round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{

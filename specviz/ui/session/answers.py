@@ -31,6 +31,7 @@ class AnswerRun:
         self.save_error: SpecvizError | None = None
         self.saved_id: str | None = None  # the answer's id in the library
         self._answer = answer
+        self._library = the_library()  # of the person who asked, also in the thread below
         self._trace: ServerTrace | None = None
         self._over = Event()
         self._first = Event()
@@ -62,7 +63,7 @@ class AnswerRun:
         self._trace, previous_id = trace, self.saved_id
         self._save(trace, uuid.uuid4().hex)
         if previous_id is not None and self.save_error is None:
-            the_library().delete([previous_id])
+            self._library.delete([previous_id])
 
     def _follow(self) -> None:
         try:
@@ -80,7 +81,7 @@ class AnswerRun:
         if not trace.rounds:
             return
         try:
-            self.saved_id, self.save_error = save_run(the_library(), trace, run_id=run_id), None
+            self.saved_id, self.save_error = save_run(self._library, trace, run_id=run_id), None
         except SpecvizError as error:
             self.save_error = error
 

@@ -1,7 +1,7 @@
 """Background jobs of the server: comparisons, tunings, audits, trainings, runs that test a claim.
 
 A job continues when the user leaves the page or closes the tab. Only owners start jobs; any tab of
-an owner may stop them.
+an owner sees them and may stop them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from specviz.errors import SpecvizError
 from specviz.measure.background_job import Job
 from specviz.ui.session.cluster_jobs import ClusterComparison
 from specviz.ui.session.library_quota import keep_quota
+from specviz.ui.session.page_library import current_key, sees_others
 from specviz.ui.session.person import may, require
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
@@ -77,7 +78,7 @@ def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
     Args:
         on_submit: Called with each run that is submitted.
     """
-    return WorkerMaker(the_worker(), "work", on_submit)
+    return WorkerMaker(the_worker(), "work", on_submit, current_key())
 
 
 def start_comparison(
@@ -111,9 +112,20 @@ def _forget_if_over(job: Job) -> None:
         unfinished_plans.forget(job.plan)
 
 
+def visible_jobs() -> tuple[Job, ...]:
+    """Return all jobs of the server, oldest first; none if the current person may not see them."""
+    return the_job_queue().jobs if sees_others() else ()
+
+
+def jobs_going() -> tuple[Job, ...]:
+    """Return the jobs that run or wait; none if the current person may not see them."""
+    return the_job_queue().going if sees_others() else ()
+
+
 def linked_job() -> Job | None:
     """Return the job that the link names, and remove it from the link."""
-    return the_job_queue().find(st.query_params.pop(JOB_LINK, None))
+    wanted = st.query_params.pop(JOB_LINK, None)
+    return the_job_queue().find(wanted) if sees_others() else None
 
 
 def put_shown(job: Job) -> None:
@@ -123,6 +135,8 @@ def put_shown(job: Job) -> None:
 
 def shown_job(name: str, kind: type[Kind]) -> Kind | None:
     """Return the job with this name that the tab shows, else the newest such job on the server."""
+    if not sees_others():
+        return None
     queue = the_job_queue()
     found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
     return found if isinstance(found, kind) else None
@@ -130,10 +144,9 @@ def shown_job(name: str, kind: type[Kind]) -> Kind | None:
 
 def show_job_line() -> None:
     """Draw a line at the top of every page while a job runs: progress, a link, and Stop."""
-    queue = the_job_queue()
 
     def look() -> _BackgroundWork:
-        return _BackgroundWork(jobs=queue.going, calibrating=calibrating_worker())
+        return _BackgroundWork(jobs=jobs_going(), calibrating=calibrating_worker())
 
     redraw_while_busy(look(), look, _BackgroundWork.__bool__, _show_background, seconds=_TICK)
 

@@ -16,7 +16,7 @@ from specviz.record.server_run import ServerTrace
 from specviz.record.trace import Trace
 from specviz.store import load_trace
 from specviz.ui.session.answers import Answers
-from specviz.ui.session.person import the_person
+from specviz.ui.session.page_library import current_person
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.session.tabs import TAB_LINK, the_tabs
 from specviz.ui.session.worker import resume_tab, this_tab
@@ -201,7 +201,7 @@ def session_history() -> History:
     """Return the history of this tab, restored after a reload. Call it before ``this_tab``."""
     if HISTORY not in st.session_state:
         wanted = st.query_params.get(TAB_LINK)
-        found = the_tabs().take(_key_of(wanted)) if wanted else None
+        found = the_tabs().take(wanted, current_person().key) if wanted else None
         st.session_state[HISTORY] = History()
         if found is not None and isinstance(found[1], History):
             resume_tab(found[0])
@@ -217,14 +217,9 @@ def remember_tab(history: History) -> None:
     if not (history.runs or history.answers.runs):
         return
     key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])
-    the_tabs().keep(_key_of(key), this_tab().id, history)
+    the_tabs().keep(key, this_tab().id, history, current_person().key)
     if st.query_params.get(TAB_LINK) != key:
         st.query_params[TAB_LINK] = key
-
-
-def _key_of(link: str) -> str:
-    """Return the key of a tab's state, which no other person's link restores."""
-    return f"{the_person().key} {link}"
 
 
 @st.cache_resource(show_spinner=False)

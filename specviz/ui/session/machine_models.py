@@ -23,10 +23,12 @@ from specviz.local_models.local_model import LocalModel
 from specviz.local_models.naming import embedded_head, place_of
 from specviz.record.numbers import SIZE
 from specviz.record.pairs import PairSpec
+from specviz.store import Library, Viewpoint
 from specviz.store.load_times import ExpectedLoad, expected_load
 from specviz.store.measured_alphas import measured_alphas
 from specviz.ui.access import reachable_by_others
 from specviz.ui.session.body_rooms import known_room
+from specviz.ui.session.page_library import the_library
 from specviz.values import Value
 
 _PLACES = "places of models"
@@ -126,7 +128,7 @@ class MachineModels:
         itemsize = itemsize_of(options.dtype, "auto")
         return drafts_for(
             target, self.found.models, self._headers, itemsize=itemsize, memory_free=free,
-            alphas=_alphas(options.chosen_weights),
+            alphas=_alphas(options.chosen_weights, the_library().viewpoint),
         )  # fmt: skip
 
     def expected_load(self, spec: PairSpec) -> ExpectedLoad | None:
@@ -201,5 +203,5 @@ def found_place(name: str) -> str:
 
 
 @st.cache_resource(show_spinner=False, ttl=_ALPHAS_SECONDS)
-def _alphas(weights: str) -> dict[tuple[str, str], float]:
-    return measured_alphas(weights)
+def _alphas(weights: str, viewpoint: Viewpoint) -> dict[tuple[str, str], float]:
+    return measured_alphas(weights, Library(viewpoint=viewpoint))

@@ -9,6 +9,7 @@
 * The Hub: if the settings turn it off, only Hub models that are in the cache may be opened.
 * Size: the weights must not be larger than the settings allow. The worker process checks the size
   of a download (``worker/child/model_limits.py``).
+* Texts of all stored runs are for the owner only, because drafted candidates would show them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from specviz.record.numbers import SIZE
 from specviz.record.pairs import LIBRARY, PairSpec, is_address, pairs_folder
 from specviz.training.drafts.kept_trainings import trainings_folder
 from specviz.ui.access import reachable_by_others
+from specviz.ui.session.page_library import is_in_script, sees_others
 
 MODELS = "SPECVIZ_MODELS"
 _HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
@@ -35,6 +37,11 @@ _HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re
 
 def refusal_of(spec: PairSpec) -> PairError | None:
     """Return the error for a pair that this dashboard must not open; None for an allowed pair."""
+    if spec.suffix_texts == LIBRARY and is_in_script() and not sees_others():
+        return PairError(
+            "This pair searches the texts of all stored runs, so only the owner may use it.",
+            remedy="Choose the pair without these texts.",
+        )
     rules, shared = the_settings().models, reachable_by_others()
     models = [each for each in (spec.target, spec.draft) if each]
     texts = [] if spec.suffix_texts in ("", LIBRARY) else [spec.suffix_texts]

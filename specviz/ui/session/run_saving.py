@@ -14,15 +14,13 @@ from specviz.errors import SpecvizError
 from specviz.store import Library
 from specviz.store.saving import save_run
 from specviz.ui.session.library_quota import keep_quota
+from specviz.ui.session.page_library import the_library
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
+__all__ = ["RunSaver", "is_worth_saving", "show_save_failure", "the_library", "the_run_saver"]
+
 _LEAST_SECONDS = 1.0  # a superseded run that decoded for less time is not saved
-
-
-def the_library() -> Library:
-    """Return the library in the current data folder."""
-    return Library()
 
 
 def is_worth_saving(run: Run) -> bool:
@@ -35,7 +33,8 @@ def is_worth_saving(run: Run) -> bool:
 class RunSaver:
     """Saves finished runs. ``failure`` is the error of the last attempt; None if it succeeded.
 
-    ``save`` is called in the worker's threads.
+    ``save`` is called in the worker's threads, where no person is current. So a run is stored for
+    the person who submitted it.
     """
 
     def __init__(self) -> None:
@@ -46,7 +45,7 @@ class RunSaver:
         if not is_worth_saving(run):
             return
         try:
-            save_run(the_library(), run.trace, run_id=run.id)
+            save_run(Library(), run.trace, run_id=run.id, person=run.person)
         except SpecvizError as error:
             self.failure = error
         else:

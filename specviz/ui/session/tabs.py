@@ -1,8 +1,9 @@
 """The states of tabs, kept on the server for a while so that a reload can restore them.
 
 The page's address contains a key. A tab that opens this address gets the state, but only after the
-first tab is gone; until then, another tab with the same address starts empty. Answers that a tab
-requested from serving engines are stopped some seconds after the tab is gone.
+first tab is gone; until then, another tab with the same address starts empty. A tab of another
+person is treated as missing. Answers that a tab requested from serving engines are stopped some
+seconds after the tab is gone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _GRACE = 10.0  # seconds within which a tab may come back; a broken connection c
 class _SavedTab:
     tab: str
     shown: object
+    person: str
     left_at: float | None = None
 
 
@@ -43,9 +45,10 @@ class Tabs:
         with self._changed:
             self._ends[tab] = end
 
-    def keep(self, key: str, tab: str, shown: object) -> None:
+    def keep(self, key: str, tab: str, shown: object, person: str = "") -> None:
+        """Save the state of a person's tab under this key."""
         with self._changed:
-            self._saved[key] = _SavedTab(tab, shown)
+            self._saved[key] = _SavedTab(tab, shown, person)
             self._forget_old()
 
     def leave(self, tab: str) -> None:
@@ -72,15 +75,15 @@ class Tabs:
                 if saved.tab == tab:
                     saved.left_at = None
 
-    def take(self, key: str) -> tuple[str, object] | None:
-        """Return the id and state of the tab with this key.
+    def take(self, key: str, person: str = "") -> tuple[str, object] | None:
+        """Return the id and state of the person's tab with this key.
 
-        The result is None if there is no such tab, or if the tab is still open.
+        The result is None if the person has no such tab, or if the tab is still open.
         """
         with self._changed:
             self._forget_old()
             saved = self._saved.get(key)
-            if saved is None:
+            if saved is None or saved.person != person:
                 return None
             self._changed.wait_for(lambda: saved.left_at is not None, _CLOSING_SECONDS)
             if saved.left_at is None:

@@ -16,6 +16,7 @@ from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.model_places import refusal_of
+from specviz.ui.session.page_library import current_key
 from specviz.ui.session.person import may, refusal, the_person
 from specviz.ui.session.run_limits import prompt_refusal, the_run_limits
 from specviz.ui.session.run_saving import the_run_saver
@@ -69,6 +70,7 @@ class PageWorker(Worker):
     def submit(
         self, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig, **options: Any
     ) -> Run:
+        options.setdefault("person", current_key())
         with the_run_limits().turn(session, prompt, config) as (beyond, counted):
             error = self._refusal(spec) or beyond
             if error is None:

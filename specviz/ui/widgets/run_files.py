@@ -15,6 +15,7 @@ import streamlit as st
 from specviz.record.server_run import AnyTrace
 from specviz.store import trace_to_json
 from specviz.store.tables import rounds_csv
+from specviz.ui.downloads import download_button
 
 _TEXTS = "run files"  # session state: the run whose files were offered last, and their texts
 
@@ -40,14 +41,13 @@ def offer_run_files(
         ("the rounds (CSV)", "rounds.csv", "text/csv", partial(rounds_csv, trace)),
         ("a replay (HTML)", "replay.html", "text/html", replay),
     ):
-        st.download_button(
+        download_button(
             f"Download {label}",
             "" if disabled else _text(run, name, make),
             file_name=f"specviz-{run_id[:8]}-{name}",
             mime=kind,
             key=f"{key}_{name.split('.', maxsplit=1)[0]}",
             type="tertiary",
-            on_click="ignore",
             disabled=disabled,
         )
 

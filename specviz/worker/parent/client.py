@@ -132,15 +132,17 @@ class Worker:
         kept: bool = True,
         kind: str | None = None,
         detects_chat: bool = False,
+        person: str = "",
     ) -> Run:
         """Queue a run, and stop the earlier unfinished runs of the same session.
 
         Args:
             kept: Whether ``on_over`` is called when the run is over.
             detects_chat: Whether to use the target's chat template if it has one.
+            person: Whose run it is; the run is stored under this key.
         """
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
-        run.kept = kept
+        run.kept, run.person = kept, person
         request = RunRequest(
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, budget=budget,
             kind=kind, detects_chat=detects_chat,

@@ -50,6 +50,7 @@ class Run:
         self.spec = spec
         self.config = config
         self.kept = True  # False for warm-up runs and for games, which are not stored
+        self.person = ""  # the key under which the library stores the run; "" for the owner
         # Whether a later run or the closing of the tab stopped the run; None if nothing stopped it.
         self.superseded: bool | None = None
         self.timed = False  # the timing of the target alone is over

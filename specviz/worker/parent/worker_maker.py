@@ -19,13 +19,19 @@ class WorkerMaker(StoppableWork):
     Args:
         session: A name that no browser tab uses, because a new run stops all runs of its session.
         on_submit: Called with every submitted run except warm-ups.
+        person: Whose runs they are.
     """
 
     def __init__(
-        self, worker: Worker, session: str, on_submit: Callable[[Run], object] | None = None
+        self,
+        worker: Worker,
+        session: str,
+        on_submit: Callable[[Run], object] | None = None,
+        person: str = "",
     ) -> None:
         super().__init__()
         self._worker, self._session, self._on_submit = worker, session, on_submit
+        self._person = person
 
     @property
     def doing(self) -> str:
@@ -81,6 +87,7 @@ class WorkerMaker(StoppableWork):
             budget=compared_seconds(),
             kept=not order.warm_up,
             kind=order.kind,
+            person=self._person,
         )
         self._begin(run)
         if self._on_submit is not None and not order.warm_up:

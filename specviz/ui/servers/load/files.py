@@ -10,6 +10,7 @@ import streamlit as st
 from specviz.load.export import sweep_csv, sweep_html
 from specviz.load.stored import sweep_to_json
 from specviz.record.load_run import LoadSweep
+from specviz.ui.downloads import download_button
 
 _TEXTS = "load files"  # session state: the sweep whose files were offered last, and their texts
 
@@ -21,9 +22,9 @@ def offer_files(sweep: LoadSweep, key: str) -> None:
             ("the blocks (CSV)", "blocks.csv", "text/csv", partial(sweep_csv, sweep)),
             ("a report (HTML)", "report.html", "text/html", partial(sweep_html, sweep)),
         ):
-            st.download_button(
+            download_button(
                 f"Download {label}", _text(sweep, name, make), mime=kind, type="tertiary",
-                file_name=f"specviz-load-{sweep.id[-8:]}-{name}", on_click="ignore",
+                file_name=f"specviz-load-{sweep.id[-8:]}-{name}",
                 key=f"load_{key}_{name.split('.', maxsplit=1)[0]}",
             )  # fmt: skip
 

@@ -15,6 +15,7 @@ from specviz.load.stored import KIND, load_sweep, stored_sweeps
 from specviz.record.load_run import LoadSweep
 from specviz.record.numbers import counted
 from specviz.ui.servers.load.points import ShownSweep
+from specviz.ui.session.page_library import sees_others
 from specviz.ui.widgets.plain_text import show_error
 from specviz.values import Value
 
@@ -112,7 +113,12 @@ def _opened(sweep_id: str | None) -> ShownSweep | None:
 
 
 def _listed() -> tuple[StoredSweep, ...]:
-    """Return the stored sweeps, newest first; read them again only if a file has changed."""
+    """Return the stored sweeps, newest first; read them again only if a file has changed.
+
+    Only the owner sees them.
+    """
+    if not sees_others():
+        return ()
     try:
         files = tuple(
             (path.name, path.stat().st_mtime_ns)
