@@ -1,8 +1,8 @@
 """The gate: ASGI middleware that lets no request pass without a session.
 
 A browser gets a session for the token in a link, or for a login at a provider. A cookie has the
-session's secret. The gate tells the pages the session in a header that it adds to a WebSocket's
-request (``SESSION_HEADER``); a client cannot send this header, because the gate removes it.
+session's secret. The gate adds a header with the session to each request (``SESSION_HEADER``),
+which the pages read. A client cannot send this header, because the gate removes it.
 
 The gate encrypts nothing: without https, the token and the cookie cross the network in the clear.
 """
