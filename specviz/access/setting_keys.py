@@ -12,6 +12,7 @@ from typing import Any
 
 from specviz.access.addresses import ListedAddress, parse_listed
 from specviz.access.roles import Role
+from specviz.access.setting_values import email_key
 
 Reader = Callable[[Any], Any]
 ROLES = {role.name.lower(): role for role in Role}
@@ -19,7 +20,6 @@ NONE = "none"
 OTHERS = "others"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)?", re.ASCII | re.IGNORECASE)
-_PERSON = re.compile(r"(?:\*|[^\s@*]+)@[^\s@*]+")
 _MOST_ENTRIES = 1000
 
 
@@ -82,8 +82,9 @@ def people(section: Mapping[str, Any]) -> tuple[tuple[str, Role], ...]:
     """Read the entries of people, in lower case; ``others`` must have been removed."""
     roles: dict[str, Role] = {}
     for name, value in section.items():
-        address = name.strip().lower()
-        if not _PERSON.fullmatch(address):
+        domain = name.removeprefix("*")
+        address = "*" + email_key(f"x{domain}")[1:] if domain != name else email_key(name)
+        if address in ("", "*"):
             raise KeyError(name)
         if not isinstance(value, str) or value not in ROLES or address in roles:
             raise ValueError(name)

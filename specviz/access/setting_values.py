@@ -16,6 +16,17 @@ MB = 10**6
 _EMAIL = re.compile(r"[^\s@*]+@[^\s@*]+")
 
 
+def email_key(email: str) -> str:
+    """Return an e-mail address in the form in which addresses are compared; "" if it is none.
+
+    Only A to Z become lower case: other letters, such as the Kelvin sign, would become an ASCII
+    letter, and so somebody else's address.
+    """
+    if not _EMAIL.fullmatch(email) or not email.isprintable():
+        return ""
+    return "".join(each.lower() if each.isascii() else each for each in email)
+
+
 class Limits(Value):
     """The limits of students; ``request_body`` applies to every request, whoever sends it."""
 
@@ -50,8 +61,8 @@ class Settings(Value):
         An entry for the address comes before one for its domain. ``*@uni.example`` does not
         include the subdomains of uni.example.
         """
-        address = email.strip().lower()
-        if not _EMAIL.fullmatch(address):
+        address = email_key(email)
+        if not address:
             return None
         roles = dict(self.people)
         domain = f"*@{address.rpartition('@')[2]}"
