@@ -6,10 +6,14 @@ _LONGEST_ADDRESS = 254  # characters, the limit of RFC 5321
 
 
 def person_key(address: object) -> str | None:
-    """Return an e-mail address in lower case; None if it is not a plain address."""
+    """Return an e-mail address in lower case; None if it is not a plain address.
+
+    Only A to Z become lower case: other letters, such as the Kelvin sign, would become an ASCII
+    letter, and so somebody else's address.
+    """
     if not isinstance(address, str) or not 3 <= len(address) <= _LONGEST_ADDRESS:
         return None
-    key = address.lower()
+    key = "".join(each.lower() if each.isascii() else each for each in address)
     name, at, domain = key.partition("@")
     plain = key.isprintable() and not any(each in key for each in ' ,;<>"*')
     return key if at and name and domain and "@" not in domain and plain else None

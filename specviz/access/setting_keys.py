@@ -81,9 +81,11 @@ def people(section: Mapping[str, Any]) -> tuple[tuple[str, Role | None], ...]:
     """Read the entries of people, in lower case; ``others`` must have been removed."""
     roles: dict[str, Role | None] = {}
     for name, value in section.items():
-        address = name.strip().lower()
-        if person_key(f"x{address[1:]}" if address.startswith("*@") else address) is None:
+        of_domain = name.startswith("*@")
+        key = person_key(f"x{name[1:]}" if of_domain else name)
+        if key is None:
             raise KeyError(name)
+        address = f"*{key[1:]}" if of_domain else key
         if not isinstance(value, str) or value not in ROLES or address in roles:
             raise ValueError(name)
         roles[address] = ROLES[value]

@@ -191,7 +191,7 @@ def _people(name: str, entries: Mapping[str, Any]) -> Any:
         ) from None
     except ValueError as error:
         key = str(error)
-        twice = sum(each.strip().lower() == key.strip().lower() for each in entries) > 1
+        twice = sum(each.lower() == key.lower() for each in entries) > 1
         if twice:
             raise ConfigError(
                 f"{name}: [people] {key!r:.80} is listed twice.", remedy="Remove one of the lines."

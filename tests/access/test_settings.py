@@ -86,11 +86,21 @@ def test_the_example_is_valid_and_shows_the_defaults() -> None:
         ("bob@uni.example", Role.STUDENT), ("bob@cs.uni.example", Role.VIEWER),
         ("bob@notuni.example", Role.VIEWER), ("x@y@uni.example", None), ("", None),
         ("*@uni.example", None), ("uni.example", None), ("@uni.example", None),
-        ("a b@uni.example", None), ("others", None),
+        ("a b@uni.example", None), ("others", None), (" ada@uni.example", None),
+        ("ada@uni.example\n", None), ("ada\0@uni.example", None), ("ada\u202e@uni.example", None),
     ],
 )  # fmt: skip
 def test_roles(email: str, role: Role | None) -> None:
     assert parsed(FULL).role_of(email) == role
+
+
+def test_letters_that_only_look_alike_are_other_people() -> None:
+    found = parsed('[people]\n"kim@uni.example" = "owner"\n"*@kim.example" = "owner"')
+    assert found.role_of("Kim@uni.example") == Role.OWNER
+    kelvin = "\u212aim"  # its lower case is "kim"
+    assert kelvin.lower() == "kim"
+    assert found.role_of(f"{kelvin}@uni.example") is None
+    assert found.role_of(f"ada@{kelvin}.example") is None
 
 
 def test_nobody_has_a_role_by_default() -> None:
