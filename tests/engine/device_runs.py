@@ -53,7 +53,7 @@ def pair_on(device: str, step: str) -> Pair:
 
 
 def rounds_of(pair: Pair, method: dict[str, Any]) -> list[Round]:
-    return play(pair, config(gamma=4, **method))
+    return play(pair, config(gamma=4, max_new_tokens=24, **method))
 
 
 def forked_methods(pair: Pair) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def forked_methods(pair: Pair) -> list[dict[str, Any]]:
 def head_rounds(device: str, kind: str, folder: Path, **changes: Any) -> list[Round]:
     """The rounds of a head on a target whose rounds may also run entirely on the device."""
     pair = with_head(replace(target_on(device)), WRITERS[kind](folder))
-    return play(pair, settings(kind, **changes), SHORT)
+    return play(pair, settings(kind, max_new_tokens=20, **changes), SHORT)
 
 
 @cache

@@ -57,7 +57,7 @@ def test_forks_on_the_device_equal_those_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("method", STEPWISE_METHODS)
-@pytest.mark.parametrize("step", ["lean", "library"])
+@pytest.mark.parametrize("step", ["lean", pytest.param("library", marks=pytest.mark.thorough)])
 def test_rounds_driven_by_the_host_equal_those_on_the_cpu(method: str, step: str) -> None:
     chosen = STEPWISE_METHODS[method]
     known = rounds_of(pair_on("cpu", step), chosen)
