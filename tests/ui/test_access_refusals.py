@@ -15,8 +15,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from specviz.ui.access import Access, Penalties, TokenGate
-from tests.ui.gated_dashboard import NAME, RIGHT, Clock, Dashboard, dashboard
+from specviz.ui.access import Access, AccessGate, Penalties
+from tests.ui.gated_dashboard import RIGHT, Clock, Dashboard, dashboard
 
 __all__ = ["dashboard"]  # a fixture
 
@@ -41,7 +41,7 @@ def test_no_websocket_passes_without_a_cookie(dashboard: Dashboard) -> None:
         answer = dashboard.answer("/_stcore/stream", query, kind="websocket")
         assert answer.sent == [{"type": "websocket.close", "code": 1008}]
         assert not answer.passed
-    cookie = f"{NAME}={dashboard.access.cookie()}"
+    cookie = dashboard.cookie()
     assert dashboard.answer("/_stcore/stream", kind="websocket", cookies=(cookie,)).passed
 
 
@@ -70,7 +70,7 @@ def test_other_clients_get_plain_text(dashboard: Dashboard, accept: bytes) -> No
 
 def test_the_request_log_contains_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     access = Access(token=RIGHT, chosen=True, announced=True)
-    app = Starlette(middleware=[Middleware(TokenGate, access=access)])
+    app = Starlette(middleware=[Middleware(AccessGate, access=access)])
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -112,7 +112,7 @@ def test_wrong_tokens_are_delayed(dashboard: Dashboard) -> None:
 
 
 def test_other_clients_are_not_delayed(dashboard: Dashboard) -> None:
-    cookie = f"{NAME}={dashboard.access.cookie()}"
+    cookie = dashboard.cookie()
     dashboard.answer(query="token=wrong")
     assert dashboard.answer(query="token=wrong").status == 429
     assert dashboard.answer(query=f"token={RIGHT}", client=("198.51.100.2", 1)).status == 303
@@ -124,7 +124,7 @@ def test_other_clients_are_not_delayed(dashboard: Dashboard) -> None:
 
 
 def test_a_cookie_does_not_bypass_the_delay(dashboard: Dashboard) -> None:
-    cookie = f"{NAME}={dashboard.access.cookie()}"
+    cookie = dashboard.cookie()
     dashboard.answer(query="token=wrong", cookies=(cookie,))
     answer = dashboard.answer(query=f"token={RIGHT}", cookies=(cookie,))
     assert answer.status == 303

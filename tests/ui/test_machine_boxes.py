@@ -22,7 +22,7 @@ from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec
 from specviz.store import Library
 from specviz.store.saving import save_run
 from specviz.ui.access import the_access
-from specviz.ui.session import machine_models
+from specviz.ui.session import machine_models, person
 from specviz.ui.session.machine_models import itemsize_of, size_in_memory
 from specviz.ui.widgets import pair_boxes
 from specviz.ui.widgets.machine_boxes import DRAFT_MODEL, TARGET_MODEL
@@ -177,6 +177,7 @@ def test_a_dashboard_that_others_can_reach_searches_nothing(
     kept = config.get_option("server.address")
     monkeypatch.setattr(machine_models, "find_models", refuse)
     monkeypatch.setattr(the_access(), "guarded", True)
+    monkeypatch.setattr(person, "_mark", lambda: the_access().open_mark)  # of an owner
     config.set_option("server.address", "0.0.0.0")
     try:
         app = tune(pair="Machine", target_model="large")

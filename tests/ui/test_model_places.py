@@ -19,6 +19,7 @@ from specviz.servers.distribution_study import alone
 from specviz.servers.token_models import LocalModel
 from specviz.tune.audit import Audit
 from specviz.ui.access import reachable_by_others, the_access
+from specviz.ui.session import person
 from specviz.ui.session.cluster_jobs import PageClusterMaker
 from specviz.ui.session.model_places import MODELS, refusal_of
 from specviz.ui.session.worker import PageWorker, the_worker
@@ -39,6 +40,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     kept = config.get_option("server.address"), config.get_option("client.showErrorDetails")
     config.set_option("server.address", "0.0.0.0")
     monkeypatch.setattr(the_access(), "guarded", True)
+    monkeypatch.setattr(person, "_mark", lambda: the_access().open_mark)  # of an owner
     monkeypatch.delenv(MODELS, raising=False)
     yield
     config.set_option("server.address", kept[0])

@@ -13,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Person, Role
 from specviz.ui import downloads
+from specviz.ui.access import PERSON_IN_SCOPE
 from specviz.ui.downloads import (
-    PERSON_IN_SCOPE,
     OfferedFiles,
     OwnDownloads,
     download_button,

@@ -7,6 +7,7 @@ from functools import partial
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.comparison.plan import MAX_LANES, Lane
 from specviz.errors import SpecvizError
 from specviz.player.racing import MOST_LANES
@@ -21,6 +22,7 @@ from specviz.ui.compare.kept import SIDE_BY_SIDE, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.downloads import download_button
 from specviz.ui.runs.table import given_name, head_of, row_label, title_of
+from specviz.ui.session.person import may
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -40,7 +42,8 @@ def show_actions(
         if len(chosen) == 1:
             watch = {RUN_LINK: chosen[0].id}
             st.page_link("pages/watch.py", label="Open in Watch →", query_params=watch)
-        _offer_comparison(library, chosen)
+        if may(Action.MEASURE):
+            _offer_comparison(library, chosen)
         if may_share:
             _offer_sharing(library, chosen)
         if library.viewpoint.edits:

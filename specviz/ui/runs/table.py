@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.figures.body_words import WITHOUT_BODY, shown_bodies_title
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.speedup_words import shown_speedup
@@ -17,6 +18,7 @@ from specviz.figures.symbols import SYMBOLS
 from specviz.record.numbers import UNKNOWN
 from specviz.record.pairs import pair_title
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
+from specviz.ui.session.person import may
 
 _Value = TypeVar("_Value", str, int, float)
 PAGE_ROWS = 50
@@ -101,7 +103,8 @@ def _show_comparison(key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
         st.caption("Runs of one comparison.", width="content")
         link = {"compare_tab": "Kept", "kept": key}
-        st.page_link("pages/compare.py", label="Its results", query_params=link)
+        if may(Action.MEASURE):
+            st.page_link("pages/compare.py", label="Its results", query_params=link)
         st.button("All runs", key="runs_all", type="tertiary", on_click=_ask_for_all)
 
 

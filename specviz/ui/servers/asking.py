@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from specviz.access.roles import Action
 from specviz.figures.server_words import sent_words
 from specviz.servers.asking import ask
 from specviz.ui.servers.controls import Choices
 from specviz.ui.session.answers import AnswerRun, Answers
+from specviz.ui.session.person import require
 from specviz.ui.session.worker import Tab
 from specviz.ui.widgets.run_controls import refuse_empty
 
@@ -25,6 +27,7 @@ def begin_answer(answers: Answers, tab: Tab, choices: Choices) -> None:
     Raises:
         SpecvizError: The request is invalid.
     """
+    require(Action.ASK_SERVER)
     server = choices.server
     if server is None or server.info is None:
         return

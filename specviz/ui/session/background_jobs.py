@@ -1,7 +1,7 @@
 """Background jobs of the server: comparisons, tunings, audits, trainings, runs that test a claim.
 
-A job continues when the user leaves the page or closes the tab. Any tab of the owner sees it and
-may stop it.
+A job continues when the user leaves the page or closes the tab. Only owners start jobs; any tab of
+an owner shows them and may stop them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from specviz.access.roles import Action
 from specviz.comparison import unfinished_plans
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.kept_runs import Reuse
@@ -20,6 +21,7 @@ from specviz.comparison.plan import Plan
 from specviz.measure.background_job import Job
 from specviz.ui.session.cluster_jobs import ClusterComparison
 from specviz.ui.session.page_library import current_key, sees_others
+from specviz.ui.session.person import may, require
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import calibrating_worker, the_worker
@@ -46,10 +48,19 @@ _TICK = 1.0  # seconds
 Kind = TypeVar("Kind", bound=Job)
 
 
+class PageJobQueue(JobQueue):
+    """A job queue that refuses the jobs of people who may start none."""
+
+    def start(self, job: Job) -> None:
+        """Start a job; raise AccessError if the current person may not."""
+        require(Action.MEASURE)
+        super().start(job)
+
+
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_job_queue() -> JobQueue:
     """Return the server's job queue."""
-    return JobQueue(on_over=_forget_if_over)
+    return PageJobQueue(on_over=_forget_if_over)
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
@@ -64,6 +75,7 @@ def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
 def start_comparison(
     name: str, plan: Plan, *, fresh: bool, on_cluster: bool = False
 ) -> ComparisonJob:
+    require(Action.MEASURE)
     reuse: Reuse = "none" if fresh else "any"
     if on_cluster:
         job = ClusterComparison(plan, the_library(), name=name, reuse=reuse)
@@ -75,6 +87,8 @@ def start_comparison(
 
 
 def stop(job: Job) -> None:
+    """Stop a job; raise AccessError if the current person may not stop the work of others."""
+    require(Action.MANAGE)
     job.stop()
     _forget_if_over(job)
 
@@ -148,7 +162,10 @@ def _show_calibration(worker: Worker) -> None:
     with _line():
         st.caption("Measuring the step costs again", width="content")
         st.page_link("pages/watch.py", label="Show", width="content")
-        st.button("Stop", key="calibration_stop", type="tertiary", on_click=worker.end_calibration)
+        if may(Action.MANAGE):
+            st.button(
+                "Stop", key="calibration_stop", type="tertiary", on_click=worker.end_calibration
+            )
 
 
 def _line() -> DeltaGenerator:
@@ -159,6 +176,9 @@ def _show_jobs(jobs: tuple[Job, ...]) -> None:
     job, waiting = jobs[0], len(jobs) - 1
     done, planned = job.progress
     more = f" · {waiting} more queued" if waiting else ""
+    if not may(Action.MEASURE):  # the label may name a model or a text of the owner
+        st.caption(f"An owner's measurement is in progress: {done} of {planned}{more}")
+        return
     with _line():
         st.caption(f"Working: {done} of {planned} · {as_text(job.label)}{more}", width="content")
         page = next((page for page, names in _JOBS_OF.items() if job.name in names), "compare")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
+from specviz.ui.session.person import may
 from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
@@ -20,6 +22,8 @@ def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None
     The first call for an embedded or loaded pair sends the request. Until then, the result is None.
     """
     pair, rooms = spec.without_bodies, _rooms()
+    if not may(Action.RUN):  # the refusal would be shown to everybody
+        return rooms.get(pair)
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair
     )

@@ -9,16 +9,18 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
+from specviz.access.roles import Action
+from specviz.errors import AccessError, SpecvizError
 from specviz.measure.run_makers import Study
 from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.model_places import refusal_of
 from specviz.ui.session.page_library import current_key
+from specviz.ui.session.person import may, refusal
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import Tabs, the_tabs
-from specviz.worker.parent.client import Check, Room, Run, Worker
+from specviz.worker.parent.client import Check, PairStatus, Room, Run, Worker
 from specviz.worker.parent.handles import StudyHandle
 
 _TAB = "tab"
@@ -34,22 +36,41 @@ class Tab:
 
 
 class PageWorker(Worker):
-    """A worker that refuses pairs this dashboard must not open; see ``model_places``.
+    """A worker that refuses what the current person may not do, and pairs not to be opened.
+
+    Only an owner may choose the pair; see ``model_places`` for the pairs that nobody may open here.
+    A student may run the loaded pair, and load the embedded pair if there is no other.
 
     A refused request never reaches the worker process. It fails as if the worker process had
     refused it.
     """
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
-        if refusal_of(spec) is None:
+        action = Action.LOAD if fresh else Action.RUN
+        if refusal(action) is None and self._refusal(spec) is None:
             super().prepare(spec, fresh=fresh)
+
+    def _refusal(self, spec: PairSpec) -> SpecvizError | None:
+        """Return why the current person may not run this pair, else None."""
+        if error := refusal(Action.RUN) or refusal_of(spec):
+            return error
+        return None if may(Action.LOAD) else self._other_pair(spec)
+
+    def _other_pair(self, spec: PairSpec) -> SpecvizError | None:
+        """Return the error if this is not the pair that is loaded or would be loaded first."""
+        if spec == given_pair(self.status()):
+            return None
+        return AccessError(
+            "Only an owner of this dashboard may load another pair.",
+            remedy="Run the pair that is loaded.",
+        )
 
     def submit(
         self, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig, **options: Any
     ) -> Run:
         if "person" not in options:
             options["person"] = current_key()
-        error = refusal_of(spec)
+        error = self._refusal(spec)
         if error is None:
             return super().submit(session, spec, prompt, config, **options)
         run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
@@ -59,13 +80,13 @@ class PageWorker(Worker):
     def check(
         self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
     ) -> Check:
-        error = refusal_of(spec)
+        error = refusal(Action.LOAD) or refusal_of(spec)
         if error is None:
             return super().check(spec, prompts, chat=chat)
         return refused_check(error)
 
     def room(self, spec: PairSpec) -> Room:
-        error = refusal_of(spec)
+        error = refusal(Action.RUN) or refusal_of(spec)
         if error is None:
             return super().room(spec)
         room = Room()
@@ -73,12 +94,33 @@ class PageWorker(Worker):
         return room
 
     def study(self, spec: PairSpec, study: Study) -> StudyHandle:
-        error = refusal_of(spec)
+        error = refusal(Action.MEASURE) or refusal_of(spec)
         if error is None:
             return super().study(spec, study)
         studying = StudyHandle(uuid.uuid4().hex)
         studying.end(None, error)
         return studying
+
+    def unload(self) -> None:
+        if may(Action.LOAD):
+            super().unload()
+
+    def cancel_loading(self) -> None:
+        if may(Action.LOAD):
+            super().cancel_loading()
+
+    def cancel_preparing(self, spec: PairSpec) -> None:
+        if may(Action.LOAD):
+            super().cancel_preparing(spec)
+
+    def end_calibration(self) -> None:
+        if may(Action.MANAGE):
+            super().end_calibration()
+
+
+def given_pair(status: PairStatus) -> PairSpec:
+    """Return the pair of people who may load none: the loaded pair, else the embedded pair."""
+    return status.spec if status.spec and status.state in ("loading", "ready") else PairSpec()
 
 
 def refused_check(error: SpecvizError) -> Check:

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.access.roles import Action
 from specviz.comparison import LaneRun, settings_of
 from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, Plan, plan_from_json
@@ -26,6 +27,7 @@ from specviz.store.dataclass_json import from_json
 from specviz.ui.compare.kept import KEPT_LINK, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.runs.table import COMPARISON
+from specviz.ui.session.person import may
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -179,13 +181,14 @@ def show_about(
     with st.container(horizontal=True, vertical_alignment="center", key=f"{section}_ways"):
         if runs.row is not None:
             link = {TAB: "Kept", KEPT_LINK: runs.row.key}
-            st.page_link("pages/compare.py", label="Open the comparison", query_params=link)
+            if may(Action.MEASURE):
+                st.page_link("pages/compare.py", label="Open the comparison", query_params=link)
             st.page_link(
                 "pages/runs.py", label="List its runs", query_params={COMPARISON: runs.row.key}
             )
         spec = PairSpec(target_body=body) if body else PairSpec()
         texts = [lane_text(Lane(spec=spec, config=config, name=n)) for n, config in lanes.items()]
-        if st.button("Use these lanes in Compare", key=f"{section}_make"):
+        if may(Action.MEASURE) and st.button("Use these lanes in Compare", key=f"{section}_make"):
             st.session_state[LANES_HANDOVER] = texts
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):

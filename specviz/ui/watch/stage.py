@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.record.drafters import MODEL
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.history import History, session_history
+from specviz.ui.session.person import may, require
 from specviz.ui.session.presses import is_pressed, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.watch.conversation import asked_of, show_conversation
@@ -50,12 +52,13 @@ class Stage(Value):
         """Begin a run if a press or a changed setting requests one; return whether a run began.
 
         Raises:
-            SpecvizError: If the prompt is empty or the pair cannot be opened.
+            SpecvizError: If the prompt is empty, or the person or the pair is refused.
         """
         history, worker, run = self.history, self.worker, self.history.current
         restarts = restart_requested() and self.is_ready
         clear_restart()
         if pressed or restarts:
+            require(Action.RUN)
             refuse_empty(self.choices.prompt)
             asked = asked_of(self.choices)
             leave_run_without_body(history)
@@ -78,7 +81,8 @@ def open_stage() -> Stage:
         worker.prepare(active_spec(worker.status()))
     st.session_state["woken"] = True
     first_body = session_first_body()
-    first_body.settle(worker, worker.status())
+    if may(Action.LOAD):
+        first_body.settle(worker, worker.status())
     status, shown = worker.status(), shown_pair()  # again, because ``settle`` may have changed both
     with st.sidebar:
         choices = choose_run(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.errors import ConfigError
 from specviz.figures.body_words import (
     body_title,
@@ -22,6 +23,7 @@ from specviz.record.body_costs import BodyCost, BodyRoom, body_choices, body_cos
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.body_rooms import body_room, forget_room, found_room
 from specviz.ui.session.measured_steps import measured_steps
+from specviz.ui.session.person import may
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.pair_boxes import (
     DRAFT_BODY,
@@ -55,7 +57,7 @@ def show_body_boxes(
         loading: Whether ``offer`` is still being loaded.
     """
     spec = shown_pair()
-    if spec is None:
+    if spec is None or not may(Action.LOAD):
         return
     request = body_room(worker, status, spec)
     room = found_room(request)

@@ -16,6 +16,7 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.errors import ConfigError, ModelFileError
 from specviz.formats.gguf_parts import parameters_of, read_parts
 from specviz.installation import INSTALL_CHAT
@@ -37,7 +38,9 @@ from specviz.record.pairs import (
 )
 from specviz.ui.session.machine_models import itemsize_of, size_in_memory
 from specviz.ui.session.model_places import refusal_of
+from specviz.ui.session.person import may
 from specviz.ui.session.tabs import OPEN_PAGE
+from specviz.ui.session.worker import given_pair, the_worker
 from specviz.ui.widgets.machine_boxes import (
     MACHINE_BOXES,
     chosen_models,
@@ -82,7 +85,12 @@ _CHOSEN = "bodies chosen"
 
 
 def shown_pair() -> PairSpec | None:
-    """Return the pair, or the target alone, that the controls name; None without a target."""
+    """Return the pair, or the target alone, that the controls name; None without a target.
+
+    People who may load no pair have no such controls. Their pair is the loaded one.
+    """
+    if not may(Action.LOAD):
+        return given_pair(the_worker().status())
     models = _shown_models()
     if models is None:
         return None

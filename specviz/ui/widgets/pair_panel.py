@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.errors import ConfigError
 from specviz.figures.body_words import spec_words
 from specviz.local_models.chat_templates import place_has_chat
@@ -21,8 +22,9 @@ from specviz.record.pairs import CHAT_PAIR, LoadPart, PairCheck, PairSpec
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.session.machine_models import expected_load_of, found_model, lists_models
 from specviz.ui.session.model_places import refusal_of, require_open
+from specviz.ui.session.person import may
 from specviz.ui.session.redraw import redraw_while_busy
-from specviz.ui.session.worker import refused_check, the_worker
+from specviz.ui.session.worker import given_pair, refused_check, the_worker
 from specviz.ui.widgets.pair_boxes import (
     bodies_were_chosen,
     keep_pair,
@@ -43,8 +45,11 @@ _SHORTEST_PART = 0.05  # seconds: shorter parts of loading are not listed
 def active_spec(status: PairStatus) -> PairSpec:
     """Return the pair that a click requested last, or the embedded pair before the first click.
 
-    If the requested pair could not be loaded, return the last pair that was loaded.
+    If the requested pair could not be loaded, return the last pair that was loaded. For people who
+    may load no pair, return the loaded pair.
     """
+    if not may(Action.LOAD):
+        return given_pair(status)
     previous = st.session_state.get(_READY, PairSpec())
     requested = st.session_state.get(_REQUESTED, previous)
     if status.spec == requested and status.state == "ready":
@@ -132,10 +137,13 @@ def use_pair(spec: PairSpec) -> None:
 
 
 def show_pair_panel(worker: Worker, status: PairStatus) -> None:
-    show_pair_boxes()
-    shown = shown_pair()
-    if shown is not None:
-        _show_actions(worker, status, shown)
+    if may(Action.LOAD):
+        show_pair_boxes()
+        shown = shown_pair()
+        if shown is not None:
+            _show_actions(worker, status, shown)
+    else:
+        st.caption("Only an owner of this dashboard may load another pair.")
     _show_status(worker, status)
 
 
@@ -246,6 +254,8 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
         st.caption(f"{as_text(name)} is loaded{took}{memory}", help=parts_text(status.parts))
         for notice in status.notices if _is_ours(status.spec) else ():  # a notice may name a path
             st.caption(as_text(notice))
+        if not may(Action.LOAD):
+            return
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
@@ -282,4 +292,7 @@ def _show_progress(worker: Worker, status: PairStatus) -> None:
     if progress and progress.total_bytes:
         share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
     st.progress(share, text=f":small[{as_text(text)}]")
-    st.button("Stop loading", key="cancel_loading", type="tertiary", on_click=worker.cancel_loading)
+    if may(Action.LOAD):
+        st.button(
+            "Stop loading", key="cancel_loading", type="tertiary", on_click=worker.cancel_loading
+        )

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from specviz import ROOT
+from specviz.access.roles import Action
 from specviz.measure.background_job import RunsJob
 from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
 from specviz.ui.session.background_jobs import stop
+from specviz.ui.session.person import may
 from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
 from specviz.ui.theory.claims.runs import ClaimRuns, refusal_on
@@ -123,7 +125,7 @@ def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Sta
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",
-        disabled=runs.going(run) is not None,
+        disabled=runs.going(run) is not None or not may(Action.MEASURE),
         on_click=start,
         args=(run, card),
     )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.errors import ConfigError, SpecvizError
 from specviz.measure.background_job import RunsJob
 from specviz.measure.run_makers import RunOrder
@@ -24,6 +25,7 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
 from specviz.ui.session.background_jobs import CLAIMS, run_maker, the_job_queue
 from specviz.ui.session.history import History
+from specviz.ui.session.person import require
 from specviz.ui.theory.claims.evidence import GUIDE_TOKENS, Evidence, evidence_of
 
 EPSILONS = (0.02, 0.1, 0.3)
@@ -55,9 +57,11 @@ class ClaimRuns:
 
         Raises:
             ConfigError: If the pair cannot make the runs.
+            AccessError: If the current person may not start them.
         """
         if self.going(run) is not None:
             return
+        require(Action.MEASURE)
         orders = plans(run, spec)
         self._evidence.pop(run, None)
         job = RunsJob(
