@@ -64,6 +64,7 @@ def test_an_older_schema_is_migrated(path: Path, version: int) -> None:
         weights="" if version > 9 else None,
     )
     assert library.open(run_id) == full_trace()
+    assert (row.person, library.facets().persons) == ("", ())
     assert version_of(path) == VERSION
     library.begin_comparison("key", "{}", "new in this schema")
     save_run(library, make_trace(), comparison="key", job=(0, 0, 0))

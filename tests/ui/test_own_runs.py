@@ -193,6 +193,19 @@ def test_hidden_runs_are_left_out_side_by_side(shelf: Shelf, login: Login) -> No
     assert left_out(shelf.ids["his"]) == left_out("e" * 32)
 
 
+def test_a_run_that_is_no_longer_shared_is_closed(shelf: Shelf, login: Login) -> None:
+    login("ada")
+    shared = shelf.ids["his shared"]
+    app = opened(run=shared)
+    side = compare_page(compare_tab="Side by side")
+    side.query_params["beside"] = [shared, shelf.ids["shared"]]
+    assert not sound(side.run()).warning
+    shelf.library.share([shared], shared=False)
+    assert sent(sound(app.run()))["run"]["id"] == "recorded"
+    assert "There is no run" in app.error[0].value
+    assert len(sound(side.run()).warning) == 1
+
+
 @pytest.mark.parametrize("key", ["half", "closed", "missing"])
 def test_a_link_to_a_hidden_comparison_shows_none(key: str, shelf: Shelf, login: Login) -> None:
     login("ada")

@@ -27,6 +27,7 @@ from specviz.store import Library, RunRow
 from specviz.ui.compare.lanes import DOTS
 from specviz.ui.downloads import download_button
 from specviz.ui.runs.table import row_label
+from specviz.ui.session.page_library import sees_others
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.ui.widgets.player import show_player
@@ -129,13 +130,21 @@ def _frame(found: RunsBeside) -> pd.DataFrame:
 def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
     """Return the runs with these ids, and sentences on why some of them are left out.
 
-    The result is cached until the ids change.
+    The result is cached until the ids change, or the runs that the person may see.
     """
-    known: tuple[Sequence[str], RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
-    if known is None or known[0] != ids:
+    known: tuple[object, RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
+    key = ids, () if sees_others() else tuple(_is_visible(library, each) for each in ids)
+    if known is None or known[0] != key:
         with st.spinner("Opening the runs"):
-            known = st.session_state[_OPENED] = ids, *_open(library, ids)
+            known = st.session_state[_OPENED] = key, *_open(library, ids)
     return known[1:]
+
+
+def _is_visible(library: Library, run_id: str) -> bool:
+    try:
+        return bool(library.row(run_id))
+    except SpecvizError:
+        return False
 
 
 def _open(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from specviz.record.trace import Trace
 from specviz.store import Library
 from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import forget_linked_moment
+from specviz.ui.session.page_library import sees_others
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.run_without_body import speedup_without_body_kept
 from specviz.ui.widgets.pair_boxes import (
@@ -42,12 +43,12 @@ class _Before(Value):
 def open_linked_run(history: History) -> SpecvizError | None:
     """Open the run that the link names, and return the error if it cannot be opened.
 
-    If the link names no run, show the session's own runs again. Call this before the controls are
-    drawn.
+    If the link names no run, show the session's own runs again. A run that the person may no longer
+    see is closed. Call this before the controls are drawn.
     """
     wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
-        return None
+        return None if wanted is None or sees_others() else _close_if_hidden(wanted, history)
     st.session_state[_SEEN] = wanted
     _close(history)
     if wanted is None:
@@ -62,6 +63,17 @@ def open_linked_run(history: History) -> SpecvizError | None:
         history.open(wanted, name, trace, own, _forked(library, trace))
         _show_sizes(trace)
     except SpecvizError as error:
+        return error
+    return None
+
+
+def _close_if_hidden(run_id: str, history: History) -> SpecvizError | None:
+    if history.opened is None and history.opened_answer is None:
+        return None
+    try:
+        the_library().row(run_id)
+    except SpecvizError as error:
+        _close(history)
         return error
     return None
 
