@@ -202,13 +202,17 @@ class Socket:
 
         self.next = list[bytes]()
         self._receive = checked_receive(
-            arrives, send, lambda: access.person_of(access.sessions.find(handle))
-        )
+            arrives, send, lambda: access.person_of(access.sessions.find(handle)),
+            dashboard.clock,
+        )  # fmt: skip
+
+    async def _received(self) -> Message:
+        return await self._receive()
 
     def pass_on(self, message: BackMsg) -> BackMsg | None:
         """Return what the page receives when the browser sends a message, or None."""
         self.next = [message.SerializeToString()]
-        received = asyncio.run(self._receive())
+        received = asyncio.run(self._received())
         if received["type"] == "websocket.disconnect":
             return None
         parsed = BackMsg()
@@ -245,6 +249,10 @@ def test_after_its_end_a_press_reaches_no_page(dashboard: Dashboard, ending: str
     assert told.WhichOneof("type") == "rerun_script"
     assert not told.rerun_script.widget_states.widgets
     assert not told.rerun_script.fragment_id
+    for _ in range(3):  # parts of the page that redraw themselves
+        assert socket.pass_on(press()) is None
+    assert socket.sent == []
+    dashboard.clock.time += 31
     assert socket.pass_on(press()) is None
     assert socket.sent == [{"type": "websocket.close", "code": 1008}]
 

@@ -6,6 +6,7 @@ caches, which would end the worker and all jobs. Only owners may send those.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
@@ -17,23 +18,30 @@ from specviz.access.roles import Action, Person
 
 # Runs the whole page, without a click and without the values of its controls.
 _OPEN_PAGE = BackMsg(rerun_script=ClientState()).SerializeToString()
+_DROPPED_SECONDS = 30.0
 _OWN_TAB = {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request"}
 _OPERATIONS = {"deferred_file", "dataframe_chunk"}
 
 
-def checked_receive(receive: Receive, send: Send, person: Callable[[], Person | None]) -> Receive:
+def checked_receive(
+    receive: Receive,
+    send: Send,
+    person: Callable[[], Person | None],
+    now: Callable[[], float] = time.monotonic,
+) -> Receive:
     """Return a ``receive`` that withholds what a browser may not send.
 
     After the end of the session, the browser's first message is replaced by a run of the page,
-    which says that the session is over. The next message closes the connection.
+    which says that the session is over. Its next messages are dropped: parts of the page may have
+    sent them on their own. Some time later, a message closes the connection.
 
     Args:
         person: Returns who is connected; None after the end of the session.
     """
-    told = False
+    told_at: float | None = None
 
     async def receive_checked() -> Message:
-        nonlocal told
+        nonlocal told_at
         while True:
             message = await receive()
             if message["type"] != "websocket.receive":
@@ -42,10 +50,10 @@ def checked_receive(receive: Receive, send: Send, person: Callable[[], Person | 
             if sender is not None:
                 if sender.may(Action.MANAGE) or concerns_own_tab(message.get("bytes")):
                     return message
-            elif not told:
-                told = True
+            elif told_at is None:
+                told_at = now()
                 return {"type": "websocket.receive", "bytes": _OPEN_PAGE}
-            else:
+            elif now() - told_at > _DROPPED_SECONDS:
                 await send({"type": "websocket.close", "code": 1008})
                 return {"type": "websocket.disconnect", "code": 1008}
 
