@@ -80,8 +80,9 @@ def download_button(
         options: Further arguments of ``st.download_button``.
     """
     st.download_button(
-        label, _noted(data, current_person()), file_name, mime, on_click="ignore", **options
-    )
+        label, _noted(data, current_person()), file_name=file_name, mime=mime,
+        on_click="ignore", **options,
+    )  # fmt: skip
 
 
 def _noted(data: Data, person: Person) -> Data:
