@@ -28,7 +28,7 @@ class Session(Value):
     """One login in one browser.
 
     ``leaving`` is part of the link *Log out*, so that no other site can end the session.
-    ``identity`` are the cookies with which the login provider is told about the end.
+    ``identity`` are the cookies with which a logout reaches the login provider.
     """
 
     handle: str

@@ -234,13 +234,19 @@ def test_nothing_secret_is_in_the_log_or_on_a_page(dashboard: Dashboard) -> None
     assert all("'referrer-policy', 'no-referrer'" in each for each in browser.seen)
 
 
+def test_a_student_may_run_the_pair(dashboard: Dashboard) -> None:
+    with logged_in(dashboard, "sam").socket() as page:
+        page.open()
+        assert not {"load_pair", "unload_pair", "without_body"} & page.buttons.keys()
+        texts = page.press("run")
+        assert not [each for each in texts if "may not do this" in each]
+
+
 # In a browser
 
 
 @pytest.mark.thorough
-def test_the_buttons_log_in_and_out(
-    dashboard: Dashboard, open_page: Callable[..., Any], contexts: Any
-) -> None:
+def test_the_buttons_log_in_and_out(dashboard: Dashboard, contexts: Any) -> None:
     from playwright.sync_api import expect
 
     page = contexts.open(f"{dashboard.url}/runs")

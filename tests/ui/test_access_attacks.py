@@ -244,11 +244,11 @@ def test_after_its_end_a_press_reaches_no_page(dashboard: Dashboard, ending: str
         dashboard.access.sessions.end_all_of(SAM)
     else:
         del dashboard.roles[SAM]
-    told = socket.pass_on(press())
-    assert told is not None
-    assert told.WhichOneof("type") == "rerun_script"
-    assert not told.rerun_script.widget_states.widgets
-    assert not told.rerun_script.fragment_id
+    given = socket.pass_on(press())
+    assert given is not None
+    assert given.WhichOneof("type") == "rerun_script"
+    assert not given.rerun_script.widget_states.widgets
+    assert not given.rerun_script.fragment_id
     for _ in range(3):  # parts of the page that redraw themselves
         assert socket.pass_on(press()) is None
     assert socket.sent == []

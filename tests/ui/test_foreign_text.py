@@ -10,6 +10,9 @@ from tests.ui.syntax import module_of, read_modules
 # Expressions that the checker cannot identify as trusted, and why they are.
 OWN = {
     "specviz.ui.shell: page.title": "of the list of pages in the same file",
+    "specviz.ui.shell: first.title": "of the list of pages in the same file",
+    "specviz.ui.shell: escape(who)": "an e-mail address, escaped for HTML",
+    "specviz.ui.shell: escape(log_out_link(session))": "a random number of the server",
     "specviz.ui.theory.claims.cards: each.source": "one of the three names in a Literal",
     "specviz.ui.theory.claims.cards: claim.latex": "a formula of the theory's code",
     "specviz.ui.theory.claims.cards: claim.symbols": "letters of that formula and their meanings",

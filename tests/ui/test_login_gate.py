@@ -246,6 +246,11 @@ def test_one_client_cannot_begin_endless_logins(login: LoginDashboard) -> None:
     assert login.begin()
 
 
+def test_a_long_address_is_not_kept(login: LoginDashboard) -> None:
+    answer = login.finish(login.begin("/", f"prompt={'a' * 5000}&login=google"))
+    assert answer.headers["location"] == "./"
+
+
 def test_a_provider_that_does_not_answer(login: LoginDashboard) -> None:
     login.streamlit.answers = 400
     answer = login.answer("/", "login=google")

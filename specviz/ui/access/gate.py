@@ -1,8 +1,8 @@
 """The gate: ASGI middleware that lets no request pass without a session.
 
 A browser gets a session for the token in a link, or for a login at a provider. A cookie has the
-session's secret. The gate tells the pages the session in a header that it adds to a WebSocket's
-request (``SESSION_HEADER``); a client cannot send this header, because the gate removes it.
+session's secret. The gate adds a header with the session to each request (``SESSION_HEADER``),
+which the pages read. A client cannot send this header, because the gate removes it.
 
 The gate encrypts nothing: without https, the token and the cookie cross the network in the clear.
 """
@@ -42,6 +42,7 @@ PERSON_IN_SCOPE = "specviz.person"  # where the scope of a request has the perso
 PERSON_HEADER = "X-Specviz-Person"
 _OWN_HEADERS = {each.lower().encode() for each in (SESSION_HEADER, PERSON_HEADER)}
 _AGENT, _UPLOAD = ("_stcore", "agent"), ("_stcore", "upload_file")
+_LONGEST_PLACE = 4000  # characters of an address that is kept during a login
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -191,7 +192,8 @@ class AccessGate:
         state = providers.state_of(location)
         if start["status"] not in (302, 303) or not state:
             return self._page(scope, 502, answers.UNREACHABLE)
-        logins.add(state, answers.place_of(scope), client)
+        place = answers.place_of(scope)
+        logins.add(state, place if len(place) <= _LONGEST_PLACE else "./", client)
         return forwarded(start, secure=is_encrypted(scope))
 
     async def _finish_login(self, scope: Scope, receive: Receive) -> Response:

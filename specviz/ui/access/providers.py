@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -17,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Scope
 from streamlit import auth_util, config
 from streamlit.errors import StreamlitAuthError
+from streamlit.runtime.secrets import secrets_singleton
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 from streamlit.web.server.starlette.starlette_server_config import (
@@ -50,8 +52,9 @@ def configured_providers() -> tuple[str, ...]:
     """Return the names of the login providers in the section [auth] of Streamlit's secrets.
 
     Raises:
-        ConfigError: The section is not complete, or Authlib is missing.
+        ConfigError: The section is not complete or cannot be read, or Authlib is missing.
     """
+    _require_readable_secrets()
     section = auth_util.get_secrets_auth_section().to_dict()
     if not section:
         return ()
@@ -70,6 +73,27 @@ def configured_providers() -> tuple[str, ...]:
     for name in names:
         _check(name, section)
     return tuple(names)
+
+
+def _require_readable_secrets() -> None:
+    """Raise ConfigError for secrets that Streamlit ignores because it cannot read them.
+
+    Without this check, a mistake in the file would open the dashboard to everybody.
+    """
+    if secrets_singleton.load_if_toml_exists():
+        return
+    chosen = config.is_manually_set("secrets.files")
+    for each in config.get_option("secrets.files"):
+        path = Path(each)
+        try:
+            names_login = path.is_file() and "auth" in path.read_text(errors="replace")
+        except OSError:
+            names_login = True
+        if chosen or names_login:
+            raise ConfigError(
+                f"The secrets file {path.name} cannot be read, or is not valid TOML.",
+                remedy="Correct it; it may set up the login.",
+            )
 
 
 def _is_provider(value: object) -> bool:

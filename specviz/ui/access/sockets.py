@@ -1,6 +1,6 @@
 """What a browser may send through a WebSocket, and what happens when its session ends.
 
-Streamlit obeys a few messages that concern the whole server, whoever sends them: one clears all
+Streamlit obeys a few messages that concern the whole server from any tab. One of them clears all
 caches, which would end the worker and all jobs. Only owners may send those.
 """
 
@@ -38,10 +38,10 @@ def checked_receive(
     Args:
         person: Returns who is connected; None after the end of the session.
     """
-    told_at: float | None = None
+    noticed_at: float | None = None
 
     async def receive_checked() -> Message:
-        nonlocal told_at
+        nonlocal noticed_at
         while True:
             message = await receive()
             if message["type"] != "websocket.receive":
@@ -50,10 +50,10 @@ def checked_receive(
             if sender is not None:
                 if sender.may(Action.MANAGE) or concerns_own_tab(message.get("bytes")):
                     return message
-            elif told_at is None:
-                told_at = now()
+            elif noticed_at is None:
+                noticed_at = now()
                 return {"type": "websocket.receive", "bytes": _OPEN_PAGE}
-            elif now() - told_at > _DROPPED_SECONDS:
+            elif now() - noticed_at > _DROPPED_SECONDS:
                 await send({"type": "websocket.close", "code": 1008})
                 return {"type": "websocket.disconnect", "code": 1008}
 

@@ -2,7 +2,7 @@
 
 Each call reads the session of the script's connection and the present settings, so that the end of
 a session and a change of a role take effect at once. Threads of the server, such as that of the
-background jobs, act for the owner: whoever gave them their work was checked before.
+background jobs, act for the owner: the person who started their work was checked before.
 """
 
 from __future__ import annotations
