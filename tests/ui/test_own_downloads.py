@@ -13,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Person, Role
 from specviz.ui import downloads
+from specviz.ui.access import PERSON_IN_SCOPE
 from specviz.ui.downloads import (
-    PERSON_IN_SCOPE,
     OfferedFiles,
     OwnDownloads,
     download_button,
@@ -23,6 +23,9 @@ from specviz.ui.downloads import (
 from specviz.ui.serving import MIDDLEWARE
 from specviz.ui.session import person
 from tests.store.persons import ADA, PERSONS
+from tests.ui.gated_dashboard import Dashboard, dashboard
+
+__all__ = ["dashboard"]  # fixture
 
 HASH = "0123456789abcdef" * 2
 BOB = Person(key="bob@uni.example", role=Role.STUDENT)
@@ -171,3 +174,22 @@ def test_all_downloads_of_the_pages_are_noted() -> None:
             if isinstance(node, ast.Attribute)
         }  # fmt: skip
         assert "download_button" not in names or file.name == "downloads.py", file
+
+
+@pytest.mark.parametrize("address", ["sam@uni.example", "ada@uni.example", ""])
+def test_the_gate_names_the_person_of_each_request(address: str, dashboard: Dashboard) -> None:
+    (scope,) = dashboard.answer(f"/media/{HASH}", cookies=(dashboard.cookie(address),)).passed
+    assert scope[PERSON_IN_SCOPE].key == address
+
+
+def test_the_gate_names_the_owner_of_an_open_connection(dashboard: Dashboard) -> None:
+    dashboard.answer("/")  # a connection from outside, so the dashboard is reachable
+    (scope,) = dashboard.answer(f"/media/{HASH}", server=("127.0.0.1", 8501)).passed
+    assert scope[PERSON_IN_SCOPE] == OPEN_OWNER
+
+
+def test_a_client_cannot_name_itself(dashboard: Dashboard) -> None:
+    more = [(PERSON_IN_SCOPE.encode(), b"ada@uni.example")]
+    cookie = dashboard.cookie("sam@uni.example")
+    (scope,) = dashboard.answer(f"/media/{HASH}", cookies=(cookie,), more=more).passed
+    assert scope[PERSON_IN_SCOPE].key == "sam@uni.example"

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from specviz.access.roles import Action, Person
+from specviz.access.roles import OPEN_OWNER, Action, Person
 from specviz.access.sessions import Session
 from specviz.ui.access import answers, providers
 from specviz.ui.access.addresses import (
@@ -64,6 +64,7 @@ class AccessGate:
         scope["headers"] = [each for each in scope["headers"] if each[0] not in _OWN_HEADERS]
         if not self._guards(scope):
             _add_headers(scope, self._access.open_mark, "")
+            scope[PERSON_IN_SCOPE] = OPEN_OWNER
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._connect(scope, receive, send)
