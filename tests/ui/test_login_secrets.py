@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from streamlit import config
+from streamlit.config_option import ConfigOption
 from streamlit.runtime.secrets import secrets_singleton
 
 from specviz.errors import ConfigError
@@ -40,8 +41,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         secrets_singleton._reset()
 
     yield write
-    config.set_option("secrets.files", kept[0])
-    config.set_option("server.address", kept[1])
+    for name, value in zip(("secrets.files", "server.address"), kept, strict=True):
+        config._set_option(name, value, ConfigOption.DEFAULT_DEFINITION)  # nobody set it
     secrets_singleton._reset()
     the_access.cache_clear()
 
