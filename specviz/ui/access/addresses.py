@@ -9,7 +9,7 @@ from starlette.types import Scope
 from streamlit import config
 
 
-@lru_cache(maxsize=64)  # asked for at every request and every call of a page
+@lru_cache(maxsize=64)  # needed at every request and by every page
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach the address.
 
