@@ -27,7 +27,8 @@ Write = Callable[[str], None]
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Write the secrets of a dashboard on 127.0.0.1."""
-    kept = config.get_option("secrets.files"), config.get_option("server.address")
+    names = ("secrets.files", "server.address")
+    kept = [(each, config.get_option(each), config.get_where_defined(each)) for each in names]
     file = tmp_path / "secrets.toml"
     config.set_option("secrets.files", [str(file)])
     config.set_option("server.address", "127.0.0.1")
@@ -40,8 +41,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         secrets_singleton._reset()
 
     yield write
-    config.set_option("secrets.files", kept[0])
-    config.set_option("server.address", kept[1])
+    for option in kept:
+        config.set_option(*option)
     secrets_singleton._reset()
     the_access.cache_clear()
 
