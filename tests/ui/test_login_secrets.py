@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from streamlit import config
-from streamlit.config_option import ConfigOption
 from streamlit.runtime.secrets import secrets_singleton
 
 from specviz.errors import ConfigError
@@ -28,7 +27,8 @@ Write = Callable[[str], None]
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Write the secrets of a dashboard on 127.0.0.1."""
-    kept = config.get_option("secrets.files"), config.get_option("server.address")
+    names = ("secrets.files", "server.address")
+    kept = [(each, config.get_option(each), config.get_where_defined(each)) for each in names]
     file = tmp_path / "secrets.toml"
     config.set_option("secrets.files", [str(file)])
     config.set_option("server.address", "127.0.0.1")
@@ -41,8 +41,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         secrets_singleton._reset()
 
     yield write
-    for name, value in zip(("secrets.files", "server.address"), kept, strict=True):
-        config._set_option(name, value, ConfigOption.DEFAULT_DEFINITION)  # nobody set it
+    for option in kept:
+        config.set_option(*option)
     secrets_singleton._reset()
     the_access.cache_clear()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
 from streamlit import config
 
 
+@lru_cache(maxsize=64)  # needed at every request and by every page
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach the address.
 
