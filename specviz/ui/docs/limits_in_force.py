@@ -105,8 +105,6 @@ def _show_all(settings: Settings) -> None:
             "There is no settings file, so these are the defaults. Create it at "
             f"{as_text(file.path)}."
         )
-    if notice := file.notice:
-        st.warning(as_text(notice))
     _show_table(rows_of_owner(settings))
 
 
