@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.bench_tables import machine_lines, table, value_rows
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _MET = {True: "yes", False: "no", None: "not measured"}
+_KERNELS = "TRITON_CACHE_DIR"
 _VISIT = ("first_round_seconds", "first_visit_seconds")  # shown last
 
 
@@ -85,11 +89,26 @@ def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...],
     from specviz.bench.gpu_goals import GpuFigure
 
     try:
-        visit = first_visit(_with_bodies(spec, bodies))
+        with _no_compiled_kernels():
+            visit = first_visit(_with_bodies(spec, bodies))
     except SpecvizError as error:
         return (), (f"The first visit to the dashboard at sizes {bodies} failed. {error}",)
     seconds = zip(_VISIT, (visit.first_round, visit.verdict), strict=True)
     return tuple(GpuFigure(name=n, value=v, bodies=str(bodies)) for n, v in seconds), ()
+
+
+@contextmanager
+def _no_compiled_kernels() -> Iterator[None]:
+    """Let processes that start in the context compile all Triton kernels, as on a new machine."""
+    before = os.environ.get(_KERNELS)
+    with TemporaryDirectory() as folder:
+        os.environ[_KERNELS] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_KERNELS]
+            if before is not None:
+                os.environ[_KERNELS] = before
 
 
 def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:

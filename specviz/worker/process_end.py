@@ -7,7 +7,15 @@ import signal
 from specviz.errors import SpecvizError
 
 DEVICE_FAULT = 87  # the exit code after a device fault
-_FAULTS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuDNN error")
+_FAULTS = (
+    "CUDA error",
+    "CUDA driver error",
+    "Triton Error [CUDA]",
+    "HIP error",
+    "CUBLAS_STATUS",
+    "CUDNN_STATUS",
+    "cuDNN error",
+)
 _REMEDY = "The finished rounds are kept. Run again, or choose a smaller pair."
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +39,7 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def visit(spec: PairSpec) -> FirstVisit:
         known["visited"] = spec
+        known["compiled"] = list(Path(os.environ["TRITON_CACHE_DIR"]).iterdir())
         return FirstVisit(first_round=12.5, verdict=31.25, speedup=2.0)
 
     monkeypatch.setattr(gpu_bench, "run_gpu_bench", run)
@@ -77,6 +80,18 @@ def test_runs_on_a_named_cpu(requested: dict[str, Any], capsys: pytest.CaptureFi
         ("first_round_seconds", 12.5),
         ("first_visit_seconds", 31.25),
     ]
+
+
+@pytest.mark.parametrize("own", ["kernels", None])
+def test_the_first_visit_finds_no_compiled_kernels(
+    own: str | None, requested: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    if own:
+        monkeypatch.setenv("TRITON_CACHE_DIR", own)
+    assert main([*ON_CPU]) == 0
+    assert requested["compiled"] == []
+    assert os.environ.get("TRITON_CACHE_DIR") == own
 
 
 def test_reports_a_failed_first_visit(

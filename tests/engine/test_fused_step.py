@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -116,6 +118,23 @@ def test_weights_on_a_cpu_have_no_fused_step() -> None:
     weights = weights_of(WINDOWS)
     assert not can_fuse(weights)
     assert weights.with_fused_kernels() is None
+
+
+def test_kernels_run_on_the_gpu_of_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton launches on the current GPU, which may be another one."""
+    step, current = FusedStep(weights_of(WINDOWS), VOCABULARY, ROWS), list[torch.device]()
+
+    def switch(device: torch.device) -> AbstractContextManager[None]:
+        current.append(device)
+        return nullcontext()
+
+    monkeypatch.setattr(FusedStep, "_feed_few", lambda *_: torch.zeros(1))
+    monkeypatch.setattr(torch.cuda, "device", switch)
+    step.feed_at(torch.arange(2), torch.tensor(0), 256, 1)
+    assert current == []
+    step._stream = SimpleNamespace(device=torch.device("cuda", 1), shape=(64, 8))  # pyright: ignore[reportAttributeAccessIssue]
+    step.feed_at(torch.arange(2), torch.tensor(0), 256, 1)
+    assert current == [torch.device("cuda", 1)]
 
 
 class _NoCompilerError(Exception):

@@ -91,6 +91,8 @@ def test_detects_a_fault_in_the_target_alone(monkeypatch: pytest.MonkeyPatch) ->
     [
         (RuntimeError("operation not permitted"), "RuntimeError"),
         (RuntimeError("CUDA error: out of memory"), "memory ran out"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "memory ran out"),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), "memory ran out"),
         (MemoryError(), "memory ran out"),
     ],
 )

@@ -110,6 +110,7 @@ def test_device_fault_ends_the_process(
     ("error", "fault"),
     [
         (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling"), True),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), True),
         (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"), True),
         (type("AcceleratorError", (RuntimeError,), {})("whatever it says"), True),
         (RuntimeError("The size of tensor a must match"), False),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -97,11 +97,42 @@ class OnCuda:
                 function()
                 for each, was in zip(state, before, strict=True):
                     each.copy_(was)
-                with _own_workspaces(), self._captured(graph):
-                    function()
+                self._capture_into(graph, function)
         finally:
             here.wait_stream(self._side)
         return graph.replay
+
+    def _capture_into(self, graph: Any, function: Stage) -> None:
+        """Capture the function; if it raises, raise its exception.
+
+        Ending a capture that CUDA has invalidated raises an exception of its own, which would hide,
+        for example, that memory ran out.
+        """
+        failure: Exception | None = None
+        try:
+            with _own_workspaces(), self._captured(graph):
+                try:
+                    function()
+                except Exception as error:
+                    failure = error
+                    raise
+        except Exception as error:
+            if error is not failure:  # the capture could not be ended
+                self._leave_pool()
+            raise failure or error from None
+        finally:
+            del failure  # its traceback has this frame
+
+    def _leave_pool(self) -> None:
+        """Take another memory pool: torch still records to this one, and refuses a second capture.
+
+        Torch stops recording only if CUDA ends the capture without an error.
+        """
+        index, pool = torch.cuda.current_device(), self._pool
+        with suppress(RuntimeError):  # the capture may have been ended by then
+            torch._C._cuda_endAllocateToPool(index, pool)
+            torch._C._cuda_releasePool(index, pool)
+        self._pool = torch.cuda.graph_pool_handle()
 
     def _captured(self, graph: Any) -> Any:
         return torch.cuda.graph(

@@ -195,9 +195,15 @@ def _require(device: torch.device) -> None:
 def _native_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu":
         return torch.float32
-    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+    if device.type == "cuda" and _has_bfloat16(device):
         return torch.bfloat16
     return torch.float16
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    """Return whether this GPU computes in bfloat16; torch only answers for the current GPU."""
+    with torch.cuda.device(device):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def _product_seconds() -> float:

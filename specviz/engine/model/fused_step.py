@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +97,15 @@ class FusedStep(StaticStep):
     def feed_at(
         self, token_ids: torch.Tensor, first: torch.Tensor, seen: int, num_logits: int
     ) -> torch.Tensor:
-        weights, count = self._weights, token_ids.shape[0]
-        if count > self._stream.shape[0]:
+        if token_ids.shape[0] > self._stream.shape[0]:
             return super().feed_at(token_ids, first, seen, num_logits)
-        layers = weights.layers
+        with _current(self._stream.device):
+            return self._feed_few(token_ids, first, seen, num_logits)
+
+    def _feed_few(
+        self, token_ids: torch.Tensor, first: torch.Tensor, seen: int, num_logits: int
+    ) -> torch.Tensor:
+        weights, count, layers = self._weights, token_ids.shape[0], self._weights.layers
         norms = [*(layer.attention_norm for layer in layers), weights.norm]
         self._embed(token_ids, norms[0])
         for number, layer in enumerate(layers):
@@ -213,6 +219,11 @@ class FusedStep(StaticStep):
         else:
             padded = {"PADDED": max(16, _power(queries)), "TILE": min(64, chunk)}
             self._attention.attend_many[grid](*given, **kind, **padded, num_warps=4, **self._launch)
+
+
+def _current(device: torch.device) -> AbstractContextManager[Any]:
+    """Make this GPU the current one, because Triton launches kernels on the current GPU."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _processors(device: torch.device) -> int:

@@ -9,8 +9,15 @@ import torch
 
 from specviz.errors import DeviceError
 
-# Messages of the CPU allocator, and of CUDA for its own allocations, such as those of graphs.
-_FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
+# Messages of the CPU allocator, and of CUDA, cuBLAS and Triton for their own allocations, such as
+# those of graphs, handles and kernels.
+_FULL = (
+    "DefaultCPUAllocator",
+    "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "Triton Error [CUDA]: out of memory",
+)
 
 
 @contextmanager
