@@ -1,0 +1,42 @@
+"""Acceptance of a recorded llama.cpp that served the embedded EAGLE-3 head, right and wrong.
+
+The answers and counters are those of the real engine; ``check_parity`` records them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.engine import Pair
+from specviz.engine.loading.loading import load_pair
+from specviz.tune.parity_values import EngineMeasurement, ParityReport, parity_verdict
+from tests.servers.check_parity import CASES, GAMMA, SPEC, measured, report_of
+from tests.servers.parity_tapes import replayed_parity
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return load_pair(SPEC)
+
+
+def measured_of(name: str) -> EngineMeasurement:
+    with replayed_parity(name) as server:
+        return measured(server.address)
+
+
+def test_the_right_head_accepts_as_many_candidates_as_here(pair: Pair) -> None:
+    measurement = measured_of("healthy")
+    report = report_of(measurement, pair)
+    assert measurement.title.startswith("llama.cpp")
+    assert (report.gamma, report.same_text, report.findings) == (GAMMA, 8, ())
+    assert [each.condition for each in report.conditions] == ["alone", "repeated", "concurrent"]
+    for each in report.conditions:
+        assert each.engine == each.reference
+    assert parity_verdict(report).startswith("No difference shown")
+
+
+@pytest.mark.parametrize("name", [each for each in CASES if each != "healthy"])
+def test_a_wrong_entry_in_the_served_heads_files_is_found(name: str, pair: Pair) -> None:
+    report: ParityReport = report_of(measured_of(name), pair)
+    assert report.lower
+    assert CASES[name][1] in " ".join(each.sentence for each in report.findings)
