@@ -8,13 +8,15 @@ the exchanges for the tests. Prints the reports; exits with 1 if one is wrong.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from safetensors.torch import load_file
 
 from specviz.cli.parity import _lines
 from specviz.cli.terminal_text import Painter
@@ -27,7 +29,7 @@ from specviz.servers.acceptance import AcceptanceMeter, MeasuringPlan, default_p
 from specviz.training.drafts.export import export
 from specviz.tune.parity import Parity
 from specviz.tune.parity_values import EngineMeasurement, ParityReport
-from tests.engine.heads.tiny_heads import change_config
+from tests.engine.heads.tiny_heads import write_folder
 from tests.servers import real_engines
 from tests.servers.check_real import Findings
 from tests.servers.parity_tapes import recorded_parity, save_parity
@@ -37,6 +39,7 @@ SPEC = PairSpec(name="tinystories-eagle3", threads=1)
 GAMMA, AT_ONCE, TOKENS = 3, 4, 48
 PROMPTS = default_prompts(8, chat=False)
 LAYERS = "eagle_aux_hidden_state_layer_ids"
+_KEYS = ("draft_vocab_size", "norm_before_residual", "norm_before_fc", LAYERS)
 # What is wrong with the served head's configuration, and the words that must name it.
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "healthy": ({}, ""),
@@ -57,13 +60,24 @@ def measured(address: str) -> EngineMeasurement:
     return AcceptanceMeter(info, plan(), allow_remote=False).measure()
 
 
+def write_in_authors_layout(folder: Path, changes: dict[str, Any]) -> None:
+    """Write the embedded head, with changed settings, in the layout that exports to GGUF."""
+    place = Path(str(SPEC.draft_place))
+    stated = json.loads((place / "config.json").read_text())
+    config = stated["transformer_layer_config"] | {key: stated[key] for key in _KEYS} | changes
+    tensors = {
+        name.replace("layers.0.", "midlayer."): each
+        for name, each in load_file(place / "model.safetensors").items()
+    }
+    write_folder(folder, config | {"architectures": ["LlamaForCausalLMEagle3"]}, tensors)
+
+
 @contextmanager
 def serving(changes: dict[str, Any], at_once: int = AT_ONCE) -> Iterator[str]:
     """Start llama.cpp with the embedded target and its head, whose configuration is changed."""
     with TemporaryDirectory(prefix="specviz-") as temporary:
-        head = copytree(str(SPEC.draft_place), Path(temporary, "head"))
-        change_config(head, **changes)
-        place = Path(temporary, "gguf")
+        head, place = Path(temporary, "head"), Path(temporary, "gguf")
+        write_in_authors_layout(head, changes)
         made, *_ = export(head, "gguf", place, target=SPEC.target_place).files
         drafting = Drafting(method="draft-eagle3", place=made)
         with real_engines.llamacpp(drafting=drafting, gamma=GAMMA, at_once=at_once) as address:

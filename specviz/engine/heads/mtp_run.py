@@ -32,7 +32,8 @@ class MtpRun(HeadRun):
         self._cache: Any = DynamicCache()
         self._kept = [0] * depth  # rows of each layer that read no candidate
         self._tokens = torch.zeros(capacity + depth, dtype=torch.long, device=like.device)
-        self._inputs = [like.new_empty(capacity, head.target.width) for _ in range(depth - 1)]
+        # Zeros: attention multiplies masked rows by 0, which does not remove NaN.
+        self._inputs = [like.new_zeros(capacity, head.target.width) for _ in range(depth - 1)]
         self._recycled = like.new_empty(0)
         self._step = 0
         self._nodes = OpenNodes()
