@@ -9,7 +9,7 @@ import pytest
 
 from specviz.engine import Pair
 from specviz.engine.loading.loading import load_pair
-from specviz.tune.parity_values import EngineMeasurement, ParityReport, parity_verdict
+from specviz.tune.parity_values import EngineMeasurement, parity_verdict
 from tests.servers.check_parity import CASES, GAMMA, SPEC, measured, report_of
 from tests.servers.parity_tapes import replayed_parity
 
@@ -28,15 +28,19 @@ def test_the_right_head_accepts_as_many_candidates_as_here(pair: Pair) -> None:
     measurement = measured_of("healthy")
     report = report_of(measurement, pair)
     assert measurement.title.startswith("llama.cpp")
-    assert (report.gamma, report.same_text, report.findings) == (GAMMA, 8, ())
-    assert [each.condition for each in report.conditions] == ["alone", "repeated", "concurrent"]
-    for each in report.conditions:
-        assert each.engine == each.reference
-    assert parity_verdict(report).startswith("No difference shown")
+    assert (report.gamma, report.num_prompts, report.same_text) == (GAMMA, 16, 16)
+    alone, repeated, concurrent = report.conditions
+    assert alone.engine == repeated.engine
+    assert abs(alone.change) < 0.005
+    assert abs(alone.engine.accepted - alone.reference.accepted) <= 2  # of several hundred
+    (finding,) = report.findings  # llama.cpp's own: it drafts badly in all slots but one
+    assert finding.kind == "condition"
+    assert "when several requests run at once" in finding.sentence
+    assert concurrent.high < -0.1
+    assert parity_verdict(report).startswith("The engine accepts less under some conditions")
 
 
 @pytest.mark.parametrize("name", [each for each in CASES if each != "healthy"])
 def test_a_wrong_entry_in_the_served_heads_files_is_found(name: str, pair: Pair) -> None:
-    report: ParityReport = report_of(measured_of(name), pair)
-    assert report.lower
+    report = report_of(measured_of(name), pair)
     assert CASES[name][1] in " ".join(each.sentence for each in report.findings)
