@@ -28,6 +28,7 @@ _DFLASH_IDS = "aux_hidden_state_layer_ids"
 _MEDUSA_KEY = re.compile(
     r"(?:medusa_head\.|blocks\.)?(\d+)\.(?:layers\.)?\d+\.(?:linear\.)?(?:weight|bias)$"
 )
+_WEIGHTS_TYPE = re.compile(r"(?:[-._](?:i?q\d\w*|bf16|fp?16|fp?32|gguf))+$")  # ends a file's name
 _ORDINARY = re.compile(r"(?:model\.)?embed_tokens\.|model\.layers\.|transformer\.h\.")
 _OTHER_KINDS = {
     "peagle": "P-EAGLE",
@@ -105,6 +106,19 @@ def head_kind(path: Path) -> str:
         return ""
     named = _kind_by_config(read_object(path / _CONFIG))
     return named if named in get_args(HeadFileKind) else ""
+
+
+def names_same_model(one: str, other: str) -> bool:
+    """Return whether two names can mean the same model.
+
+    Only the last part of a Hub id or path counts, without the type of quantised weights.
+    """
+    return _bare_name(one) == _bare_name(other)
+
+
+def _bare_name(name: str) -> str:
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    return _WEIGHTS_TYPE.sub("", last) or last
 
 
 def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:

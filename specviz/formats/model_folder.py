@@ -24,6 +24,11 @@ TEXT_WEIGHTS = {
 
 Maps each prefix in the family's files to the prefix in the text model. Other weights are not used.
 """
+SAME_DECODER = {"mimo": "qwen2"}
+"""For families that transformers does not support: the family whose decoder their models have.
+
+What their own code adds, such as MiMo's MTP layers, is read from the weights.
+"""
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
 
+_LEAST = np.finfo(np.float32).min  # in place of -inf, whose product with 0 is NaN
 _BLOCK = 64  # entries per block; only blocks whose maximum may be in the top k are searched
 
 
@@ -69,7 +70,7 @@ def _block_facts(
         max_draft = max(max_draft, p)
         max_target = max(max_target, q)
         max_residual = max(max_residual, residual)
-        draft_mean += p * draft_logits[i]
+        draft_mean += p * max(draft_logits[i], _LEAST)
         target_mean += q * target_logits[i]
         total += residual
     maxima[0], maxima[1], maxima[2] = max_draft, max_target, max_residual

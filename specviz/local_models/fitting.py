@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from specviz.errors import ModelFileError
+from specviz.formats.heads import names_same_model
 from specviz.formats.token_bytes import shared_share
 from specviz.local_models.headers import Headers, token_bytes_of
 from specviz.local_models.local_model import LocalModel
@@ -62,9 +63,8 @@ def drafts_for(
 
 def _heads_for(target: LocalModel, models: Sequence[LocalModel]) -> Iterator[LocalModel]:
     """Yield the heads whose files name this target."""
-    name = last_part(target.name)
     for each in models:
-        if each.facts.is_head and last_part(each.facts.made_for) == name:
+        if each.facts.is_head and names_same_model(each.facts.made_for, target.name):
             yield each
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import ModelFileError
-from specviz.formats.heads import read_head
+from specviz.formats.heads import names_same_model, read_head
 from specviz.formats.model_folder import read_object
-from specviz.local_models.fitting import last_part
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -25,7 +24,7 @@ def head_warnings(pair: Pair, *, chat: bool) -> tuple[str, ...]:
     """
     assert pair.head is not None
     found, named, own = list[str](), pair.head.made_for, pair.info.target.name
-    if named and last_part(named) != last_part(own):
+    if named and not names_same_model(named, own):
         found.append(f"The head's files name the target {named}; this target is {own}.")
     if pair.info.target.weights:
         found.append(

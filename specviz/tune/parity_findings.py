@@ -38,6 +38,7 @@ LEVEL = 0.05  # probability that an engine without a difference gets a finding
 _DIFFERENT_DRAFTS = 0.02  # relative difference of drafted candidates per round that is reported
 _ROUNDING = 0.1  # share of texts that may differ because half precision rounds
 _LARGEST = 700.0  # the exponential of a larger logarithm may overflow
+_FROM_THE_START = "other layers, another norm, other token ids, another target, or another head"
 _CAUSES: dict[Condition, str] = {
     "repeated": "when a prompt is sent again: the prefix cache of the engine is the cause",
     "concurrent": "when several requests run at once",
@@ -173,10 +174,11 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
     if first is None:
         return
     low, high = first.given.low, first.given.high
+    where = f"The difference at position {first.position} is {_span(low, high)}."
     if first.position == 1:
         what = (
-            "Acceptance is lower than the reference's from position 1 on. Possible causes: other "
-            "layers, another norm, other token ids, another target, or another head"
+            "Acceptance is lower than the reference's from position 1 on. Possible causes: "
+            f"{_FROM_THE_START}"
         )
     else:
         what = (
@@ -184,10 +186,19 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
             "position shows a difference. Possible causes: the head continues from another of its "
             "states, or its KV cache is wrong"
         )
-    yield _finding(
-        "positions", low, high,
-        f"{what}. The difference at position {first.position} is {_span(low, high)}.",
-    )  # fmt: skip
+        if unclear := [each for each in positions if _may_be_as_low(each, first)]:
+            span = _span(unclear[0].given.low, unclear[0].given.high)
+            where += (
+                f" At position {unclear[0].position} it is {span}, so acceptance may be lower "
+                f"there, too. Then more causes are possible: {_FROM_THE_START}."
+            )
+    yield _finding("positions", low, high, f"{what}. {where}")
+
+
+def _may_be_as_low(earlier: PositionResult, first: PositionResult) -> bool:
+    """Return whether half of the difference at ``first`` is possible at an earlier position."""
+    difference = first.given.engine - first.given.reference
+    return earlier.position < first.position and earlier.given.low < difference / 2
 
 
 def _setting(

@@ -59,7 +59,8 @@ def rounds_of(pair: Pair, method: dict[str, Any]) -> list[Round]:
 def forked_methods(pair: Pair) -> list[dict[str, Any]]:
     """Methods that change a draw and, at temperature 0, a token of the pair's rounds."""
     changed: list[dict[str, Any]] = []
-    for temperature, change in ((1.0, {"uniform": 0.25}), (0.0, {"instead": 7})):
+    changes: list[tuple[float, dict[str, Any]]] = [(1.0, {"uniform": 0.25}), (0.0, {"instead": 7})]
+    for temperature, change in changes:
         judged = rounds_of(pair, {"temperature": temperature})[2].candidates[0]
         fork = Fork(round=2, place=0, token_id=judged.token_id, **change)
         changed.append({"temperature": temperature, "forks": (fork,)})

@@ -99,7 +99,7 @@ def test_the_pretended_gpu_refuses_what_a_gpu_refuses() -> None:
     assert ours.device == torch.device(GPU)
     assert (ours + 1).tolist() == [2.0, 2.0]
     with pytest.raises(RuntimeError, match="same device"):
-        ours + theirs
+        ours.add(theirs)
     with pytest.raises(RuntimeError, match="numpy"):
         ours.numpy()
 

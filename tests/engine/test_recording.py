@@ -126,6 +126,24 @@ def test_alternatives_have_positive_probability() -> None:
     assert insight.residual_top == Alternatives(token_ids=(), texts=(), probs=())
 
 
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernel", "torch"])
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_tokens_that_a_draft_cannot_propose_do_not_change_its_entropy(
+    monkeypatch: pytest.MonkeyPatch, temperature: float, kernels: bool
+) -> None:
+    monkeypatch.setattr(recording, "survey_ready", lambda: kernels)
+    logits = torch.randn(3, 30, generator=torch.Generator().manual_seed(4))
+    drafted = logits.clone()
+    drafted[:, ::2] = float("-inf")
+    probs = Sampler(RunConfig(temperature=temperature)).probs(drafted)
+    proposal = Proposal(torch.tensor([7, 9]), probs[:2], drafted[:2], 0)
+    table = TokenTable((b"",) * 30, ("",) * 30)
+    found = insights(Recorder(table, temperature), proposal, logits, probs)
+    for i, insight in enumerate(found):
+        distribution = oracle.processed(drafted[i].numpy(), temperature or 1.0, 0, 1.0)
+        assert insight.draft_entropy == pytest.approx(entropy(distribution), rel=1e-4)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_a_drafter_without_logits_has_one_hot_insights(temperature: float) -> None:
     generator = torch.Generator().manual_seed(4)

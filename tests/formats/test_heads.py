@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.errors import ModelFileError
-from specviz.formats.heads import HeadFacts, read_head
+from specviz.formats.heads import HeadFacts, names_same_model, read_head
 from tests.engine.heads.tiny_heads import (
     DRAFT_VOCABULARY,
     LAYER_IDS,
@@ -215,3 +215,17 @@ class TestNoHead:
         facts = facts_of(folder)
         assert (facts.kind, facts.target, facts.candidates) == ("eagle3", "", None)
         assert facts.feature_layers == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("org/Tiny-8B", "tiny-8b", True),
+        ("org/Tiny-8B", "/models/Tiny-8B-Q4_K_M.gguf", True),
+        ("Tiny-8B-fp16", "org/Tiny-8B/", True),
+        ("org/Tiny-8B", "org/Tiny-8B-Base", False),
+        ("org/Tiny-8B", "tiny-1b-q8_0.gguf", False),
+    ],
+)
+def test_names_of_the_same_model(one: str, other: str, same: bool) -> None:
+    assert names_same_model(one, other) is same

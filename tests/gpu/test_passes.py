@@ -40,6 +40,10 @@ def loaded(device: str, draft: str, target: str) -> Pair:
         pytest.skip(str(error))
 
 
+def without_kernels(weights: Any) -> Any:
+    return replace(weights, fused=False)
+
+
 @torch.inference_mode()
 def seconds_of(weights: Any, pair: Pair, count: int) -> float:
     seen = rows_for(CONTEXT + count)
@@ -67,27 +71,20 @@ def test_passes_are_faster_with_the_kernels(device: str, draft_body: str, target
     assert pair.notices == ()
     bandwidth = measure_bandwidth(pair.device)
     print(f"bandwidth {bandwidth / 1e12:.2f} TB/s")
-    target, draft = pair.lanes.weights
-    bodies = (pair.info.target.body.name, pair.info.draft.body.name)
-    costs: list[float] = []
-    for body, weights, model in zip(
-        bodies, (target, draft), (pair.target, pair.draft), strict=True
+    (target, draft), kinds = pair.lanes.weights, (without_kernels, lambda weights: weights)
+    costs: list[float] = []  # seconds per byte of one token
+    for body, weights, model in (
+        (target_body, target, pair.target),
+        (draft_body, draft, pair.draft),
     ):
-        plain: Any = weights
         assert model is not None
         reads = pass_bytes(model)
         assert reads is not None
         size = reads.at(CONTEXT)
         for count in (1, MOST_TOKENS):
-            without, fused = (
-                seconds_of(each, pair, count) for each in (replace(plain, fused=False), plain)
-            )
-            shares = (size / each / bandwidth for each in (without, fused))
-            cells = " ".join(
-                f"{1e3 * each:.2f} ms ({share:.0%})"
-                for each, share in zip((without, fused), shares, strict=True)
-            )
-            print(f"{body}, {count} tokens: without kernels and with them {cells}")
-            assert fused < without
-            costs += [fused / size] if count == 1 else []
+            found = [seconds_of(kind(weights), pair, count) for kind in kinds]
+            cells = [f"{1e3 * each:.2f} ms ({size / each / bandwidth:.0%})" for each in found]
+            print(f"{body}, {count} tokens: without kernels and with them {' and '.join(cells)}")
+            assert found[1] < found[0]
+            costs += [found[1] / size] if count == 1 else []
     print(f"c over the ratio of bytes, of passes alone: {costs[1] / costs[0]:.2f}")

@@ -23,7 +23,7 @@ from tests.servers import real_engines
 from tests.servers.replaying import ANSWERS
 
 _PAGES = ("/v1/models", "/version", "/props", "/slots", "/metrics")
-_FOLDERS = re.compile(rf"{re.escape(str(real_engines.ROOT))}/|/tmp/specviz-[^/\"]*/")
+FOLDERS = re.compile(rf"{re.escape(str(real_engines.ROOT))}/|/tmp/specviz-[^/\"]*/")
 _SHORT = ServerSettings(max_new_tokens=40)
 _STORY, _ENDING, _ENDING_CHAT = (read_presets()[place].text for place in (0, 2, 1))
 _KEPT_METRICS = ("spec_decode", "generation_tokens_total", "tokens_predicted_total")
@@ -55,7 +55,7 @@ def record(engine: str, address: str) -> None:
     # Counters are read after the answers.
     pages = {path: _page(address, path) for path in _PAGES}
     record = {"version": info.version, "pages": pages, "answers": answers}
-    text = _FOLDERS.sub("", json.dumps(record, indent=1, ensure_ascii=False))
+    text = FOLDERS.sub("", json.dumps(record, indent=1, ensure_ascii=False))
     (folder / "pages.json").write_text(text + "\n", encoding="utf-8")
     print(f"{engine}: {info}")
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 ANSWERS = Path(__file__).with_name("answers")
 Behave = Callable[["Handler"], None]
@@ -27,6 +28,7 @@ class Page:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    body: Any = None  # of a POST
 
     @property
     def served(self) -> Served:
@@ -38,7 +40,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
-        self.served.bodies.append(json.loads(self.rfile.read(length)))
+        self.body = json.loads(self.rfile.read(length))
+        self.served.bodies.append(self.body)
         self._answer()
 
     def _answer(self) -> None:
@@ -106,6 +109,25 @@ def served(pages: Mapping[str, Page]) -> Iterator[Served]:
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+class EveryPage(dict[str, Page]):
+    """Serve the same behaviour on every page."""
+
+    def __init__(self, behave: Behave) -> None:
+        super().__init__()
+        self._page = Page(behave=behave)
+
+    def get(self, _path: str, _default: Any = None) -> Any:
+        return self._page
+
+
+@contextmanager
+def answering(behave: Behave) -> Iterator[Served]:
+    """Serve one behaviour on every page."""
+    with served({}) as server:
+        server.pages = EveryPage(behave)
+        yield server
 
 
 @contextmanager

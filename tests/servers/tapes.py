@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx2
 
@@ -26,7 +25,7 @@ from specviz.tune.given_costs import given_costs
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
 from tests.servers import real_engines
-from tests.servers.replaying import ANSWERS, Handler, Page, Served, served
+from tests.servers.replaying import ANSWERS, Handler, Page, Served, answering
 
 TEXT = "Once upon a time there was a little girl named Lily. She had a red ball."
 FEW = "A big dog"
@@ -101,8 +100,7 @@ def replayed_tape(name: str, alter: Callable[[str], str] = str) -> Iterator[Serv
         status, kind, text = kept or (404, "application/json", "{}")
         handler.send(Page(body=alter(text).encode(), status=status, kind=kind))
 
-    with served({}) as server:
-        server.pages = _Any(Page(behave=answer))
+    with answering(answer) as server:
         yield server
 
 
@@ -119,25 +117,12 @@ def recorded_tape(address: str, tape: Tape) -> Iterator[Served]:
         tape.found[key_of(method, path, body)] = found.status_code, kind, text
         handler.send(Page(body=text.encode(), status=found.status_code, kind=kind))
 
-    with served({}) as server:
-        server.pages = _Any(Page(behave=answer))
+    with answering(answer) as server:
         yield server
 
 
-class _Any(dict[str, Page]):
-    """Serve the same behaviour on every page."""
-
-    def __init__(self, page: Page) -> None:
-        super().__init__()
-        self._page = page
-
-    def get(self, _path: str, _default: Any = None) -> Any:
-        return self._page
-
-
 def _asked(handler: Handler) -> tuple[str, str, object]:
-    body = handler.served.bodies[-1] if handler.command == "POST" else None
-    return handler.command, handler.path, body
+    return handler.command, handler.path, handler.body
 
 
 def _few_metrics(text: str) -> str:

@@ -169,6 +169,7 @@ def test_the_first_position_that_accepts_less_is_named(
     assert [each.kind for each in found.findings] == kinds
     assert found.lower == ("lower" in kinds)
     assert words in " ".join((parity_verdict(found), *(each.sentence for each in found.findings)))
+    assert "more causes" not in " ".join(each.sentence for each in found.findings)
     assert all(each.low * each.high > 0 for each in found.findings)
 
 

@@ -289,12 +289,14 @@ def _logit_statistics(
     """Return ``own``, ``likeliest``, ``mean`` and ``totals`` of ``_Statistics``, concatenated."""
     count, logits = both.candidates.shape[0], both.logits
     pair = 2 * count
+    # A draft may exclude tokens with logits of -inf, whose product with 0 is NaN.
+    finite = logits[0].clamp(min=torch.finfo(logits[0].dtype).min)
     twice = torch.cat((both.candidates, both.candidates))
     parts = (
         rows[:pair].gather(-1, twice[:, None])[:, 0],
         logits[0].gather(-1, likeliest[:count])[:, 0],
         logits[1].gather(-1, likeliest[count:pair])[:, 0],
-        torch.linalg.vecdot(rows[:count], logits[0]),
+        torch.linalg.vecdot(rows[:count], finite),
         torch.linalg.vecdot(rows[count:pair], logits[1]),
         rows[pair:].sum(-1),
     )

@@ -17,16 +17,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
+from specviz.engine.heads.head import Head, HeadKind, TargetParts
+from specviz.engine.heads.mtp_run import MtpRun, causal_mask
 from specviz.engine.heads.mtp_weights import MtpFacts, find_mtp, layer_weights
-from specviz.engine.model.step_capabilities import (
-    AFTER_NORM,
-    HiddenStates,
-    Missing,
-    Offered,
-    require,
-)
-from specviz.engine.model.trees import OpenNodes
+from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates, Offered
 from specviz.errors import ModelFileError
 from specviz.values import Value
 
@@ -134,12 +128,10 @@ class MtpHead(Head):
 
     @property
     def trees(self) -> Offered:
-        if len(self.layers) == 1:
-            return True
-        return Missing("Several MTP layers do not draft trees", "Draft a chain of candidates.")
+        return True
 
-    def start(self, capacity: int) -> _MtpRun:
-        return _MtpRun(self, capacity)
+    def start(self, capacity: int) -> MtpRun:
+        return MtpRun(self, capacity)
 
     def read_rows(
         self,
@@ -153,19 +145,19 @@ class MtpHead(Head):
         """Run layer ``index`` on new rows from ``first`` on; add keys and values to ``cache``.
 
         Args:
-            tree: positions `[rows]` and additive mask `[1, 1, rows, first + rows]` of a tree's
-                nodes; None for rows that follow each other.
+            tree: positions `[rows]` and additive mask `[1, 1, rows, first + rows]`, if rows are
+                nodes of a tree; None for rows that follow each other.
 
         Returns:
             The normalised outputs and the states that the next step reads, `[rows, width]` each.
         """
         layer = self.layers[index]
-        joined = self._joined(layer, self.target.embed(token_ids), states, first)
         if tree is None:
-            positions = torch.arange(len(joined), device=joined.device) + first
-            mask = _causal_mask(joined, first)
+            positions = torch.arange(len(states), device=states.device) + first
+            mask = causal_mask(states, first)
         else:
             positions, mask = tree
+        joined = self._joined(layer, self.target.embed(token_ids), states, positions)
         positions = (positions + self.settings.first_position)[None]
         outputs = layer.mtp_block(
             joined[None],
@@ -179,132 +171,12 @@ class MtpHead(Head):
         return normalised, normalised if self.settings.recycle_after_norm else outputs
 
     def _joined(
-        self, layer: Any, embedded: torch.Tensor, states: torch.Tensor, first: int
+        self, layer: Any, embedded: torch.Tensor, states: torch.Tensor, positions: torch.Tensor
     ) -> torch.Tensor:
-        if self.settings.zero_first_embedding and first == 0:
-            embedded = torch.cat((torch.zeros_like(embedded[:1]), embedded[1:]))
+        if self.settings.zero_first_embedding:
+            embedded = embedded.masked_fill((positions == 0)[:, None], 0)
         both = (layer.enorm(embedded), layer.hnorm(states))
         return layer.eh_proj(torch.cat(both if self.settings.embedding_first else both[::-1], -1))
-
-
-class _MtpRun(HeadRun):
-    """MTP layers with their caches.
-
-    Row t of layer k reads token t + k + 1. So while drafting, the last k rows of layer k read
-    candidates. These rows are computed again in a later round.
-    """
-
-    def __init__(self, head: MtpHead, capacity: int) -> None:
-        from transformers.cache_utils import DynamicCache
-
-        depth, like = len(head.layers), head.target.like
-        self._head = head
-        self._cache: Any = DynamicCache()
-        self._kept = [0] * depth  # rows of each layer that read no candidate
-        self._tokens = torch.zeros(capacity + depth, dtype=torch.long, device=like.device)
-        self._inputs = [like.new_empty(capacity, head.target.width) for _ in range(depth - 1)]
-        self._recycled = like.new_empty(0)
-        self._step = 0
-        self._nodes = OpenNodes()
-        self._node_states = list[torch.Tensor]()  # the nodes' states, for each call of ``branch``
-
-    @property
-    def length(self) -> int:
-        return self._kept[0]
-
-    @torch.inference_mode()
-    def begin(self, token_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        assert states.shape == (len(token_ids), self._head.target.width)
-        self._drop_speculative()
-        first = self.length
-        self._kept[0] += len(token_ids)
-        self._tokens[first : self.length] = token_ids
-        self._step = 0
-        return self._run_layer(0, first, states)
-
-    @torch.inference_mode()
-    def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
-        self._step += 1
-        if len(self._kept) == 1:
-            return self._recycle(token_id)
-        layer = self._step
-        self._tokens[self.length + layer - 1] = token_id[0]
-        first = self._kept[layer]
-        logits = self._run_layer(layer, first, self._inputs[layer - 1][first : self.length])
-        self._kept[layer] = max(0, self.length - layer)
-        return logits
-
-    @torch.inference_mode()
-    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        require(self._head.trees)
-        count, device = len(token_ids), token_ids.device
-        first = self.length + len(self._nodes)
-        self._nodes.add(parents)
-        above = torch.tensor(parents, device=device)
-        states = torch.cat([self._recycled, *self._node_states])[above + 1]
-        self._tokens[first : first + count] = token_ids
-        shifted = self._head.settings.shift_ids == 1
-        embedded = token_ids if shifted else self._tokens[above + self.length]
-        positions = torch.tensor(self._nodes.depths(count), device=device) + self.length
-        unseen = self._nodes.unseen(count, self.length, None).to(device)
-        mask = torch.zeros(unseen.shape, dtype=states.dtype, device=device)
-        mask.masked_fill_(unseen, torch.finfo(mask.dtype).min)
-        outputs, recycled = self._head.read_rows(
-            0, embedded, states, first, self._cache, (positions, mask[None, None])
-        )
-        self._node_states.append(recycled)
-        return self._head.target.output(outputs).float()
-
-    def forget(self, count: int) -> None:
-        assert count <= self.length
-        length = self.length - count
-        self._kept = [min(kept, max(0, length - layer)) for layer, kept in enumerate(self._kept)]
-        self._drop_speculative()
-
-    def _recycle(self, token_id: torch.Tensor) -> torch.Tensor:
-        """Run the only layer on its own previous output; return the logits."""
-        row = self.length + self._step - 1
-        self._tokens[row] = token_id[0]
-        outputs, self._recycled = self._head.read_rows(
-            0, self._read_tokens(row, row + 1), self._recycled, row, self._cache
-        )
-        return self._head.target.output(outputs).float()
-
-    def _run_layer(self, layer: int, first: int, states: torch.Tensor) -> torch.Tensor:
-        """Run a layer on rows ``first`` to the newest; return the newest row's logits."""
-        tokens = self._read_tokens(first + layer, self.length + layer)
-        outputs, recycled = self._head.read_rows(layer, tokens, states, first, self._cache)
-        self._recycled = recycled[-1:]
-        if layer < len(self._inputs):
-            self._inputs[layer][first : self.length] = recycled
-        return self._head.target.output(outputs[-1:]).float()
-
-    def _read_tokens(self, first: int, last: int) -> torch.Tensor:
-        """Return the tokens whose embeddings a layer reads in its new rows.
-
-        These are the stored tokens ``first`` to ``last - 1``, or, if ``shift_ids`` is 0, the token
-        before each of them (for stored token 0: itself).
-        """
-        if self._head.settings.shift_ids == 1:
-            return self._tokens[first:last]
-        earlier = torch.arange(first - 1, last - 1, device=self._tokens.device)
-        return self._tokens[earlier.clamp_(min=0)]
-
-    def _drop_speculative(self) -> None:
-        self._nodes = OpenNodes()
-        self._node_states.clear()
-        for kept, layer in zip(self._kept, self._cache.layers, strict=False):
-            if (excess := layer.get_seq_length() - kept) > 0:
-                layer.crop(-excess)
-
-
-def _causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
-    """Return the causal mask of new rows after ``first`` cached rows; None if none is needed."""
-    if len(rows) == 1 or first == 0:
-        return None  # without a mask, attention over equally many rows and keys is causal
-    total = first + len(rows)
-    full = rows.new_full((len(rows), total), torch.finfo(rows.dtype).min)
-    return full.triu(first + 1)[None, None]
 
 
 def _default_settings(facts: MtpFacts) -> MtpSettings:
@@ -361,6 +233,10 @@ def _load(facts: MtpFacts, layer: nn.Module, index: int, like: torch.Tensor) -> 
                 f"{short} of {whose} has the shape {_by(stored.shape)} instead of "
                 f"{_by(empty.shape)}.",
                 remedy=_COPY_AGAIN,
+            )
+        if not bool(stored.isfinite().all()):
+            raise ModelFileError(
+                f"{short} of {whose} contains NaN or infinity.", remedy=_COPY_AGAIN
             )
         # The router adds this bias to scores whose differences half precision cannot represent.
         dtype = torch.float32 if name.endswith("e_score_correction_bias") else like.dtype

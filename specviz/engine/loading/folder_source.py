@@ -16,13 +16,14 @@ from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_object, refuse_gguf_files
 from specviz.engine.loading.source import LOCAL, Source
 from specviz.errors import PairError
-from specviz.formats.model_folder import TEXT_WEIGHTS
+from specviz.formats.model_folder import SAME_DECODER, TEXT_WEIGHTS
 from specviz.record.pairs import ProgressCallback
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config
 
 _CONFIG = "config.json"
+_OWN_CODE = ("model_type", "auto_map")  # entries that name the family and its code
 _SINGLE = "model.safetensors"
 _SMALL_FILES = (_CONFIG, "tokenizer.json")
 _INDEX = "model.safetensors.index.json"
@@ -67,6 +68,10 @@ class FolderSource(Source):
     def read_config(self) -> Config:
         from transformers import AutoConfig
 
+        if decoder := SAME_DECODER.get(self.family):
+            stated = read_object(self.folder / _CONFIG)
+            given = {name: each for name, each in stated.items() if name not in _OWN_CODE}
+            return AutoConfig.for_model(decoder, **given)
         config: Any = AutoConfig.from_pretrained(self.folder, **LOCAL)
         if config.model_type not in TEXT_WEIGHTS:
             return config

@@ -25,6 +25,7 @@ from specviz.engine.model.product import Product
 from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
+from specviz.formats.heads import names_same_model
 from specviz.kernels.readiness import packed_ready
 from specviz.record.heads import HeadInfo
 from specviz.record.pairs import QUANTISED, PairSpec, Progress, ProgressCallback
@@ -37,6 +38,10 @@ _SAME_PRECISION = (
     "The weights of {name} are quantised to {kind}, because the target's weights are quantised. "
     'To keep them in floating point, set "Weights of the draft" to "floating point" '
     "(--draft-weights float)."
+)
+_OTHER_TARGET = (
+    "The files of {name} name the target {named}, but this target is {target}. If these are "
+    "different models, few of the head's candidates will be accepted."
 )
 
 
@@ -83,6 +88,10 @@ def add_head(
         )
     pair.head = head
     pair.notices += head.notices
+    if head.made_for and not names_same_model(head.made_for, side.source.name):
+        pair.notices += (
+            _OTHER_TARGET.format(name=name, named=head.made_for, target=side.source.name),
+        )
     if original is not None:
         pair.notices += (_change(pair, original, head, kind_of_weights),)
     if quantised and spec.draft_weights == "auto":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import PairError
+from specviz.formats.model_folder import SAME_DECODER
 
 MAX_BYTES = 4 * 2**20
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
@@ -97,6 +98,8 @@ def _check_family(config: dict[str, Any], name: str) -> None:
     )
 
     family = config.get("model_type")
+    if isinstance(family, str):
+        family = SAME_DECODER.get(family, family)
     if isinstance(family, str) and family in CONFIG_MAPPING_NAMES:
         causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)
         if _is_causal(config, causal, masked=family in MODEL_FOR_MASKED_LM_MAPPING_NAMES):

@@ -32,7 +32,7 @@ class PositionCurve(Value):
 
 
 def positions_chart(found: Sequence[PositionCurve]) -> go.Figure:
-    """Draw acceptance by position in the round; the first curve is thicker than the others."""
+    """Draw acceptance by position in the round; the first curve is thicker and on top."""
     made = figure(x_title="position in the round", y_title="acceptance probability", height=320)
     for index, each in enumerate(found):
         made.add_scatter(
@@ -41,6 +41,7 @@ def positions_chart(found: Sequence[PositionCurve]) -> go.Figure:
             name=each.label,
             mode="lines+markers",
             line={"color": SERIES[index % len(SERIES)], "width": 3 if index == 0 else 1.5},
+            zorder=len(found) - index,
             hovertemplate=f"position %{{x}}: %{{y:.3f}}<extra>{each.label}</extra>",
         )
     made.update_yaxes(range=[0, 1.02])

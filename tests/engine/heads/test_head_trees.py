@@ -15,10 +15,13 @@ from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.engine.heads.eagle import EagleRun
 from specviz.engine.heads.head import Head, HeadRun
+from specviz.engine.heads.mtp import find_mtp, open_mtp
+from specviz.engine.loading.head_loading import target_parts
 from specviz.engine.model import lean
 from specviz.engine.model.step_capabilities import Missing
 from specviz.errors import ConfigError, PairError
-from tests.engine.heads.small_texts import exact, first_tokens
+from tests.engine.heads import tiny_mtp
+from tests.engine.heads.small_texts import SMALL, exact, first_tokens
 from tests.engine.heads.test_head_runs import (
     SHORT,
     head_pair,
@@ -27,9 +30,10 @@ from tests.engine.heads.test_head_runs import (
 )
 from tests.engine.heads.test_medusa import opened as opened_medusa
 from tests.engine.heads.test_mtp import opened as opened_mtp
-from tests.engine.heads.tiny_heads import opened, random_rows, write_eagle, write_eagle3
+from tests.engine.heads.tiny_heads import LAYERS, opened, random_rows, write_eagle, write_eagle3
 from tests.engine.heads.tiny_medusa import write_medusa
 from tests.engine.heads.tiny_mtp import write_mtp
+from tests.engine.models import pair_of, tiny_model
 from tests.engine.playing import play, tokens
 from tests.engine.test_lossless import ENOUGH, p_value
 
@@ -48,6 +52,10 @@ MADE: dict[str, Callable[[Path], Head]] = {
     "eagle3": lambda path: opened(write_eagle3(path, query_norms=True)),
     "mtp": lambda path: opened_mtp(write_mtp(path, "glm4_moe")),
     "mtp with latent attention": lambda path: opened_mtp(write_mtp(path, "deepseek_v3")),
+    "several mtp": lambda path: opened_mtp(write_mtp(path, "glm4_moe", 5)),
+    "several unshifted mtp": lambda path: with_settings(
+        opened_mtp(write_mtp(path, "mimo", 5)), shift_ids=0, first_position=2
+    ),
     "unshifted mtp": lambda path: with_settings(
         opened_mtp(write_mtp(path, "mimo")), shift_ids=0, first_position=2
     ),
@@ -83,7 +91,7 @@ def test_each_node_has_the_logits_of_its_path(kind: str, tmp_path: Path) -> None
     rows = random_rows(9, places * head.target.width)
     ids = random_rows(9, 1, seed=8)[0]
     run = head.start(40)
-    for begin, end in ((0, 6), (6, 9)):  # the second tree replaces the first
+    for begin, end in ((0, 1), (1, 3), (3, 6), (6, 9)):  # each tree replaces the one before
         run.begin(*(each[begin:end] for each in rows))
         found = branched(run, ids, LEVELS)
         alone = head.start(40)
@@ -142,17 +150,14 @@ def test_a_tree_of_a_head_has_its_own_costs(kind: str, tree: dict[str, Any]) -> 
     assert found.shape.draft[0] > 0.0
 
 
-def test_refuses_trees_that_cannot_be_drafted(tmp_path: Path) -> None:
+def test_refuses_trees_that_cannot_be_drafted() -> None:
     with pytest.raises(ConfigError, match="Several drafts and trees need drafter=model, eagle"):
         settings("dflash", dynamic_tree=(3, 8))
     head = head_pair("dflash").head
     assert head is not None
-    several = opened_mtp(write_mtp(tmp_path / "mtp", "glm4_moe", 2))
-    for each, words in ((head, "This head does not"), (several, "Several MTP layers do not")):
-        run = each.start(20)
-        assert not each.trees
-        with pytest.raises(PairError, match=f"{words} draft trees"):
-            run.branch(torch.tensor([1]), [-1])
+    assert not head.trees
+    with pytest.raises(PairError, match="This head does not draft trees"):
+        head.start(20).branch(torch.tensor([1]), [-1])
 
 
 def test_the_targets_step_must_support_trees(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +190,32 @@ def test_sampled_texts_have_the_targets_distribution(
 ) -> None:
     """With a head that can propose 4 of 7 tokens."""
     assert p_value(first_tokens(reduced, 400, changes), exact(reduced)) > ENOUGH
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    """A target of 7 tokens with two MTP layers."""
+    monkeypatch.setattr(tiny_mtp, "VOCABULARY", SMALL)
+    target = tiny_model("llama", vocabulary=SMALL, num_hidden_layers=LAYERS, sigma=0.2)
+    pair = pair_of(target, None, step="lean")
+    facts = find_mtp(write_mtp(tmp_path / "mtp", "mimo", 2))
+    assert facts is not None
+    pair.head = open_mtp(facts, target_parts("tiny", target.config, pair))
+    return pair
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dynamic_tree": (3, 6)},
+        pytest.param({"dynamic_tree": (3, 6), "rule": "match"}, marks=pytest.mark.thorough),
+        pytest.param({"branching": (3, 2)}, marks=pytest.mark.thorough),
+    ],
+)
+def test_trees_of_several_layers_have_the_targets_distribution(
+    several: Pair, changes: dict[str, Any]
+) -> None:
+    assert p_value(first_tokens(several, 400, changes), exact(several)) > ENOUGH
 
 
 def test_the_test_finds_siblings_that_see_each_other(

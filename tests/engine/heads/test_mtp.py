@@ -11,14 +11,22 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
 from specviz.engine.heads.head import TargetParts
-from specviz.engine.heads.mtp import MtpHead, find_mtp, open_mtp
+from specviz.engine.heads.mtp import MtpHead, MtpSettings, find_mtp, open_mtp
 from specviz.engine.model.step_capabilities import AFTER_NORM
 from specviz.errors import ModelFileError
-from tests.engine.heads.tiny_heads import WIDTH, change_tensors, random_rows, tiny_target
+from tests.engine.heads.tiny_heads import (
+    WIDTH,
+    assert_close,
+    change_tensors,
+    random_rows,
+    tiny_target,
+    write_folder,
+)
 from tests.engine.heads.tiny_mtp import (
     APPENDED,
     DECODER_LAYERS,
@@ -28,6 +36,7 @@ from tests.engine.heads.tiny_mtp import (
 )
 
 STEPS = 4
+_RECORDED = Path(__file__).parent / "recorded"
 OnePass = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # tokens and states to outputs
 
 
@@ -150,6 +159,26 @@ def test_chains_are_those_of_the_library(family: str, tmp_path: Path) -> None:
         assert found.argmax(-1).tolist() == expected.argmax(-1).tolist()
         assert (found - expected).abs().max() < 1e-5
         assert run.length == last
+
+
+@torch.inference_mode()
+def test_mimo_rows_and_chain_are_those_of_the_authors_code(tmp_path: Path) -> None:
+    """Row 0 reads zeros in place of its embedding, as in the authors' serving code."""
+    with safe_open(_RECORDED / "mimo.safetensors", framework="pt") as file:
+        config = json.loads(file.metadata()["config"])
+        data = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    weights = {key.removeprefix("head."): each for key, each in data.items() if "head." in key}
+    head = opened(write_folder(tmp_path, config, weights))
+    assert head.settings == MtpSettings(embedding_first=False, zero_first_embedding=True)
+    run = head.start(16)
+    for row, (token, state) in enumerate(zip(data["token_ids"], data["states"], strict=True)):
+        logits = run.begin(token[None], state[None])
+        assert_close(logits, data["logits"][row : row + 1])
+        assert_close(run._recycled, data["outputs"][row : row + 1])
+    at_once = head.start(16)
+    logits = drafted(head, at_once, data["token_ids"], data["states"], len(data["chain"]))
+    assert logits.argmax(-1).tolist() == data["chain"].tolist()
+    assert_close(logits, data["chain_logits"])
 
 
 @torch.inference_mode()
@@ -280,6 +309,7 @@ LAYER = f"model.layers.{DECODER_LAYERS}"
         (_without(f"{LAYER}.mlp.experts.1.up_proj.weight"), "has no mlp.experts."),
         (_with(f"{LAYER}.hnorm.weight", torch.ones(WIDTH + 1)), "hnorm.weight of MTP layer 0"),
         (_with(f"{LAYER}.hnorm.weight", torch.ones(WIDTH).to(torch.int8)), "quantised"),
+        (_with(f"{LAYER}.hnorm.weight", torch.full((WIDTH,), float("nan"))), "contains NaN"),
         (_stating(model_type="other"), "family other"),
         (_stating(hidden_size=64), "width 64"),
         (_stating(mtp_use_dedicated_embeddings=True), "own embedding"),

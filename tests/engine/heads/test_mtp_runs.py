@@ -19,6 +19,7 @@ from specviz.engine.loading.head_loading import target_parts
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.recurrent_step import RecurrentStep
 from specviz.errors import PairError
+from specviz.formats.model_folder import SAME_DECODER, read_folder
 from specviz.record.pairs import PairSpec, spec_of
 from specviz.record.trace import RunConfig
 from tests.engine.heads import tiny_mtp
@@ -38,10 +39,13 @@ SETTINGS = RunConfig(
 )
 
 
-def write_target(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> PairSpec:
+def write_target(
+    folder: Path, family: str, monkeypatch: pytest.MonkeyPatch, layers: int = 1
+) -> PairSpec:
     """Write a whole model, its tokenizer and its MTP layers."""
     monkeypatch.setattr(tiny_mtp, "VOCABULARY", VOCABULARY)
     config: Any = tiny_mtp.mtp_config(family) | {"vocab_size": VOCABULARY, "eos_token_id": 0}
+    config["model_type"] = SAME_DECODER.get(family, family)
     torch.manual_seed(0)
     model = hf.AutoModelForCausalLM.from_config(hf.AutoConfig.for_model(**config)).float()
     for each in model.parameters():
@@ -50,10 +54,19 @@ def write_target(folder: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> 
     model.save_pretrained(folder)
     small_tokenizer().save_pretrained(folder)
     file = folder / "model.safetensors"
-    save_file(load_file(file) | tiny_mtp.mtp_tensors(family), file)
+    save_file(load_file(file) | tiny_mtp.mtp_tensors(family, layers), file)
     stated = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(stated | {"num_nextn_predict_layers": 1}))
+    stated |= {"num_nextn_predict_layers": layers}
+    if family in SAME_DECODER:
+        stated |= {"model_type": family, **_OWN_CODE}
+    (folder / "config.json").write_text(json.dumps(stated))
     return PairSpec(target=str(folder), draft="mtp", head="mtp", threads=1)
+
+
+_OWN_CODE = {  # as MiMo's configuration names it
+    "architectures": ["MiMoForCausalLM"],
+    "auto_map": {"AutoModelForCausalLM": "modeling_mimo.MiMoForCausalLM"},
+}
 
 
 def nest(folder: Path, family: str) -> None:
@@ -131,6 +144,42 @@ def test_the_targets_own_layers_do_not_change_its_text(
     sampled = list(speculate(pair, PROMPT, replace(SETTINGS, temperature=1.0)))
     assert sum(each.num_accepted for each in sampled) > 0
     assert all(each.num_drafted > 0 for each in rounds[:-1])
+
+
+@pytest.mark.parametrize("step", ["lean", "library"])
+def test_a_mimo_target_matches_generate(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = replace(write_target(tmp_path / "mimo", "mimo", monkeypatch), step=step)
+    assert read_folder(tmp_path / "mimo").head == "1 MTP layer"
+    pair = load_pair(spec)
+    assert (pair.info.target.family, pair.info.target.step) == ("mimo", step)
+    assert pair.head is not None
+    run = speculate(pair, PROMPT, SETTINGS)
+    rounds = list(run)
+    assert run.emitted == generated(pair.target, run.prompt.token_ids, 30)
+    assert all(each.num_drafted > 0 for each in rounds[:-1])
+    sampled = list(speculate(pair, PROMPT, replace(SETTINGS, temperature=1.0)))
+    assert sum(each.num_accepted for each in sampled) > 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"branching": (3, 2, 1)},
+        {"dynamic_tree": (4, 12)},
+        {"dynamic_tree": (4, 12), "rule": "match"},
+    ],
+)
+def test_trees_of_several_layers_do_not_change_the_text(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = load_pair(write_target(tmp_path / "mimo", "mimo", monkeypatch, layers=3))
+    chosen = replace(SETTINGS, **changes)
+    run = speculate(pair, PROMPT, chosen)
+    rounds = list(run)
+    assert run.emitted == tuple(decode_plainly(pair, PROMPT, chosen))
+    assert max(each.num_drafted for each in rounds) > 6
 
 
 def test_a_target_without_such_layers_is_refused(
