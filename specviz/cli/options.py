@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from specviz import __version__
 from specviz.cli.dashboard import add_dashboard
+from specviz.cli.info import add_info
 from specviz.cli.load_options import add_load
 from specviz.cli.option_groups import (
     DEFAULT_METHOD,
@@ -35,11 +36,9 @@ from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_S
 from specviz.record.pairs import QUANTISED
 
 BENCH_BODY = "90M"
-
-
 _COMMANDS = (
     "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs", "train", "winrate", "load",
+    "costs", "train", "winrate", "load", "info",
 )  # fmt: skip
 
 
@@ -90,6 +89,7 @@ def build_parser() -> Parser:
     add_train(commands.add_parser("train", help="train a draft on texts of the target"))
     add_winrate(commands.add_parser("winrate", help="measure what lossy rules cost in quality"))
     add_load(commands.add_parser("load", help="measure a serving engine with many users"))
+    add_info(commands.add_parser("info", help="describe this installation for a bug report"))
     return parser
 
 

@@ -21,7 +21,9 @@ from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
 
 HEAVY = "{'torch', 'transformers', 'streamlit'}"
-COMMANDS = "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train|winrate|load"
+COMMANDS = (
+    "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train|winrate|load|info"
+)
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
