@@ -31,6 +31,7 @@ from streamlit import config, net_util
 from streamlit.web.server.server_util import get_url
 
 from specviz import ASSETS
+from specviz.access.demo import is_demo
 from specviz.errors import ConfigError
 
 TOKEN = "SPECVIZ_TOKEN"
@@ -194,8 +195,9 @@ def announce_link() -> None:
     gate then prints the link when it refuses the first connection.
     """
     ours = str(getattr(config, "_server_mode", "")).startswith("starlette")
-    if ours and reachable_by_others():
-        _announce(the_access(), _own_link())
+    access = the_access()
+    if ours and reachable_by_others() and (access.chosen or not is_demo()):
+        _announce(access, _own_link())
 
 
 def _own_link() -> str:
@@ -265,6 +267,8 @@ class TokenGate:
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside
+        if is_demo():  # everybody may see it, unless a token was chosen
+            return self._access.chosen
         return outside or self._access.chosen or not is_loopback(_configured_address())
 
     def _exchange(self, scope: Scope, sent: str, known: bool) -> Response:

@@ -9,6 +9,7 @@ shell, and the shell runs the page again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,12 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
+from specviz.access.demo import is_demo
+from specviz.access.roles import Action
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
+from specviz.ui.session.person import the_person
 from specviz.ui.session.tabs import OPEN_PAGE
 
 
@@ -29,12 +33,15 @@ class Page:
 
     The pages of a group form a menu in the navigation bar; a page without a group is an item of the
     bar. ``drawn_by`` names the Streamlit scripts that draw the page's first elements.
+
+    A person who may not do what the page ``needs`` sees recorded runs and results instead.
     """
 
     group: str
     name: str
     title: str
     drawn_by: tuple[str, ...] = ()
+    needs: Action = Action.READ
 
     @property
     def file(self) -> Path:
@@ -43,21 +50,22 @@ class Page:
 
 _OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
-    Page("", "watch", "Watch", (_OURS,)),  # also opens at /
-    Page("", "learn", "Learn", (_OURS,)),
-    Page("", "compare", "Compare"),
-    Page("", "tune", "Tune", (_CHART,)),
-    Page("", "train", "Train", (_CHART,)),
-    Page("", "lossless", "Lossless", (_CHART,)),
-    Page("", "servers", "Servers"),
+    Page("", "watch", "Watch", (_OURS,), Action.RUN),  # also opens at /
+    Page("", "learn", "Learn", (_OURS,), Action.RUN),
+    Page("", "compare", "Compare", (), Action.MEASURE),
+    Page("", "tune", "Tune", (_CHART,), Action.MEASURE),
+    Page("", "train", "Train", (_CHART,), Action.MEASURE),
+    Page("", "lossless", "Lossless", (_CHART,), Action.MEASURE),
+    Page("", "servers", "Servers", (), Action.ASK_SERVER),
     Page("", "runs", "Runs"),
     Page("", "docs", "Docs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
     Page("Theory", "rejections", "Rejections", (_CHART,)),
     Page("Theory", "bias", "Bias or speed", (_OURS, _CHART)),
     Page("Theory", "misleading", "When the formula misleads", (_CHART,)),
-    Page("Theory", "claims", "Claims"),
+    Page("Theory", "claims", "Claims", (), Action.MEASURE),
 )
+_NEEDS_LIBRARY = "runs"  # the page that the demo leaves out
 _STYLE = ROOT / "assets" / "shell.css"
 # Streamlit marks the link of the open page. It does not mark the menu with this link, nor
 # the first page if it was opened by its name instead of at /.
@@ -82,12 +90,24 @@ def open_shell() -> None:
         st.html(_MARK.format(_MENU if shown.group else _FIRST_LINK))
     drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
-    show_job_line()
     token = _inside.set(True)
     try:
-        page.run()
+        _run(page, shown or PAGES[0])
     finally:
         _inside.reset(token)
+
+
+def _run(opened: StreamlitPage, page: Page) -> None:
+    """Run the page's file or, for a person who may not use the page, its recorded version."""
+    if the_person().may(page.needs):
+        if not is_demo():
+            show_job_line()
+        opened.run()
+        return
+    from specviz.ui.recorded.pages import SUBSTITUTES, show_note
+
+    show_note(page.needs)
+    SUBSTITUTES[page.name]()
 
 
 def _require_gate() -> None:
@@ -109,10 +129,14 @@ def _navigation() -> dict[str, list[StreamlitPage]]:
     # Streamlit opens the default page only at /; a second entry makes it available by name.
     front = st.Page(first.file, title=first.title, url_path="start", default=True)
     navigation = {
-        group: [_listed(each) for each in PAGES if each.group == group] for group in groups
+        group: [_listed(each) for each in _offered() if each.group == group] for group in groups
     }
     navigation[first.group].insert(0, front)
     return navigation
+
+
+def _offered() -> Iterator[Page]:
+    return (each for each in PAGES if not (is_demo() and each.name == _NEEDS_LIBRARY))
 
 
 def _listed(page: Page) -> StreamlitPage:

@@ -23,6 +23,7 @@ from specviz.ui.access import (
     reachable_by_others,
     the_access,
 )
+from specviz.ui.health import Health
 from specviz.ui.serving import MIDDLEWARE
 from tests.ui.gated_dashboard import NAME, NETWORK, RIGHT, Dashboard, dashboard
 
@@ -47,7 +48,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
 
 
 def test_the_gate_is_in_front_of_everything() -> None:
-    assert MIDDLEWARE[0].cls is TokenGate
+    assert [each.cls for each in MIDDLEWARE[:2]] == [Health, TokenGate]
 
 
 # When the gate is active

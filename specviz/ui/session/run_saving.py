@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz.access.demo import is_demo, refuse_in_demo
 from specviz.errors import SpecvizError
 from specviz.store import Library
 from specviz.store.saving import save_run
@@ -17,8 +18,14 @@ from specviz.worker.parent.client import Run
 _LEAST_SECONDS = 1.0  # a superseded run that decoded for less time is not saved
 
 
+def has_library() -> bool:
+    """Return whether there are stored runs at all: the demo has none."""
+    return not is_demo()
+
+
 def the_library() -> Library:
-    """Return the library in the current data folder."""
+    """Return the library in the current data folder; raises SpecvizError in demo mode."""
+    refuse_in_demo("store runs")
     return Library()
 
 

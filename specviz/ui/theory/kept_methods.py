@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.access.roles import Action
 from specviz.comparison import LaneRun, settings_of
 from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, Plan, plan_from_json
@@ -26,7 +27,8 @@ from specviz.store.dataclass_json import from_json
 from specviz.ui.compare.kept import KEPT_LINK, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.runs.table import COMPARISON
-from specviz.ui.session.run_saving import the_library
+from specviz.ui.session.person import the_person
+from specviz.ui.session.run_saving import has_library, the_library
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.values import Value
@@ -110,6 +112,8 @@ def choose_methods(
 
 
 def _fitting(fits: Callable[[Sequence[RunConfig]], bool]) -> dict[str, ComparisonRow]:
+    if not has_library():
+        return {}
     rows = [row for row in the_library().comparisons() if row.num_runs]
     return {row.key: row for row in rows if fits([lane.config for lane in _lanes(row)])}
 
@@ -185,7 +189,8 @@ def show_about(
             )
         spec = PairSpec(target_body=body) if body else PairSpec()
         texts = [lane_text(Lane(spec=spec, config=config, name=n)) for n, config in lanes.items()]
-        if st.button("Use these lanes in Compare", key=f"{section}_make"):
+        may = the_person().may(Action.MEASURE)
+        if may and st.button("Use these lanes in Compare", key=f"{section}_make"):
             st.session_state[LANES_HANDOVER] = texts
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):

@@ -12,6 +12,7 @@ from specviz.ui.session.history import RECORDED, recorded_run
 from specviz.ui.watch.run_player import recorded_label
 
 TITLE = "Watch a pair think ahead"
+RECORDING_LINK = "recording"  # query parameter of another recorded run
 CAPTION = "A small model drafts a few tokens; a large model checks them all in one pass."
 
 

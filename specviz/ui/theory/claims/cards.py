@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from specviz import ROOT
+from specviz.access.roles import Action
 from specviz.measure.background_job import RunsJob
 from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
 from specviz.ui.session.background_jobs import stop
+from specviz.ui.session.person import the_person
 from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
 from specviz.ui.theory.claims.runs import ClaimRuns, refusal_on
@@ -119,7 +121,12 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
-    """Draw the button that starts a claim's runs, or repeats them after results or an error."""
+    """Draw the button that starts a claim's runs, or repeats them after results or an error.
+
+    Draw nothing for a person who may not start them.
+    """
+    if not the_person().may(Action.MEASURE):
+        return
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",
