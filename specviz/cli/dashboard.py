@@ -121,7 +121,9 @@ def _set_environment(options: argparse.Namespace) -> None:
 
 def _run_server(host: str, port: int, *, open_browser: bool) -> int:
     arguments = [f"--server.address={host}", f"--server.port={port}", "--server.headless=true"]
-    if not is_allowed(host):  # a name, or an IPv6 address
+    if is_demo():  # public, so no name has to be refused
+        arguments.append("--server.allowedHosts=*")
+    elif not is_allowed(host):  # a name, or an IPv6 address
         arguments.append(f"--server.allowedHosts={host}")
     over = Event()
     process: subprocess.Popen[bytes] | None = None

@@ -22,7 +22,7 @@ CHAPTERS = (
     "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "load", "runs",
     "theory", "quality",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
-    "embedded_pair", "sharing", "contributing",
+    "embedded_pair", "deploy", "sharing", "contributing",
 )  # fmt: skip
 _THEORY = "theory"  # for pages without a chapter of their own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
