@@ -223,7 +223,7 @@ def _models() -> list[dict[str, Any]] | None:
         return None
     return [
         {
-            "name": each.name.rpartition("/")[2] if os.path.isabs(each.name) else each.name,
+            "name": Path(each.short).name if os.path.isabs(each.short) else each.short,
             "family": each.facts.family,
             "size": COUNT.shown(each.facts.parameters),
             "weights": f"{each.facts.format} {each.facts.quantization}".strip(),
