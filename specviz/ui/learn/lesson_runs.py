@@ -36,6 +36,11 @@ class LessonRuns(Protocol):
     def is_decoding(self) -> bool: ...
 
     @property
+    def none_yet(self) -> str:
+        """What to say while there is no run; empty for the words of the task."""
+        ...
+
+    @property
     def of_the_game(self) -> Trace | None:
         """A run for the guessing game; None if the game makes its own."""
         ...
@@ -67,6 +72,10 @@ class LiveRuns(Value):
     def is_decoding(self) -> bool:
         run = self.stage.history.current
         return run is not None and not run.decoded
+
+    @property
+    def none_yet(self) -> str:
+        return ""
 
     @property
     def of_the_game(self) -> Trace | None:

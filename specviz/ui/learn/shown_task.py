@@ -75,7 +75,8 @@ def _show_result(result: CheckResult, text: dict[str, Any], source: LessonRuns) 
             st.info(text_of("page")["waits"])
             return
         numbers = {name: as_text(each) for name, each in result.numbers.items()}
-        message = text["said"][result.name].format(**numbers)
+        waits = "" if result.done else source.none_yet
+        message = waits or text["said"][result.name].format(**numbers)
         (st.success if result.done else st.info)(message)
 
     redraw_while_busy(is_decoding(), is_decoding, bool, draw, seconds=0.5)

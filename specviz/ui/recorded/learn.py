@@ -60,6 +60,10 @@ class RecordedRuns:
         return False
 
     @property
+    def none_yet(self) -> str:
+        return "" if _chosen() else text_of("page")["recorded_none"]
+
+    @property
     def of_the_game(self) -> Trace | None:
         return opened_recording(recording_named(GAME) or available()[0]).trace
 

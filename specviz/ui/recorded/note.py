@@ -6,9 +6,7 @@ import streamlit as st
 
 from specviz.access.demo import is_demo
 from specviz.access.roles import Action
-from specviz.installation import DISTRIBUTION
-
-INSTALL = f"pip install '{DISTRIBUTION}[run]'"
+from specviz.ui.watch.first_stage import DEMO_WORDS
 
 
 def show_note(needed: Action) -> None:
@@ -18,7 +16,7 @@ def show_note(needed: Action) -> None:
 
 
 def _demo_words() -> str:
-    return f":orange-badge[demo] This is a demo: runs are recorded. To run your own: `{INSTALL}`"
+    return f":orange-badge[demo] {DEMO_WORDS}"
 
 
 def _role_words(needed: Action) -> str:
