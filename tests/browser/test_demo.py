@@ -47,7 +47,7 @@ def test_a_visitor_sees_a_recorded_run_and_chooses_another(
     page = open_page(f"{demo_server.url}/")
     page.get_by_text(NOTE).wait_for()
     assert page.get_by_role("button", name="Run", exact=True).count() == 0
-    status = page.get_by_test_id("status")
+    status = page.locator("#root [data-testid=status]")  # not that of the first view
     assert "recorded" in status.inner_text()
     page.get_by_text("γ 1, temperature 0.7").click()
     page.wait_for_function("() => location.search.includes('recording=gamma-1')")

@@ -38,7 +38,7 @@ def test_a_stop_in_a_run_stores_its_rounds(
         page = browser.new_page()
         # The target is enlarged, so that the run lasts for many seconds.
         page.goto(f"{url}/?length=448&ignore_eos=true&target_body=90M&gamma=2&live=false")
-        status = page.get_by_test_id("status")
+        status = page.locator("#root [data-testid=status]")  # not that of the first view
         expect(status).to_have_text(re.compile(r"press |Run simulates"), timeout=220_000)
         page.get_by_role("button", name=re.compile("Run$|and run$")).first.click()
         expect(status).to_have_attribute("data-state", "running", timeout=120_000)

@@ -12,11 +12,12 @@ from specviz.ui.watch.run_player import recorded_label
 from specviz.ui.widgets.player import requested_rounds, show_player
 
 
-def show_recording(shown: ShownRun, key: str, tour: Tour = "never") -> None:
+def show_recording(shown: ShownRun, key: str, tour: Tour = "never", hint: str = "") -> None:
+    """Show a recorded run; ``hint`` is added to the line above its verdict."""
     trace = shown.trace
     status = RunStatus(
         id=shown.id, state="recorded", label=recorded_label(trace),
-        detail=f"made on {trace.created[:10]}", recorded_only=True,
+        detail=f"made on {trace.created[:10]}{hint}", recorded_only=True,
     )  # fmt: skip
     _show(shown, status, key, tour)
 

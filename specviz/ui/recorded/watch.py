@@ -44,7 +44,8 @@ def show_watch() -> None:
         st.caption("This run is from the library.")
         show_stored(history, _PLAYER)
         return
-    show_recording(shown, _PLAYER, "force" if st.query_params.get("tour") == "1" else "ask")
+    tour = "force" if st.query_params.get("tour") == "1" else "ask"
+    show_recording(shown, _PLAYER, tour, "; more runs are in the sidebar")
     _offer_files(shown)
 
 
