@@ -68,7 +68,7 @@ RECORDINGS = (
     _made("block", _STORY, "block verification, temperature 1",
           "--gamma 5 --temperature 1 --rule block"),
     _made("tree", _STORY, "a tree of candidates, temperature 1",
-          "--temperature 1 --branching 3,2,1"),
+          "--temperature 1 --branching 3x2x1x1"),
     _made("lossy", _STORY, "over-acceptance ε 0.1, temperature 1",
           "--gamma 5 --temperature 1 --rule over-accept --epsilon 0.1"),
     _made("copying", _REPEATED, "γ 5, temperature 0.7", "--gamma 5 --temperature 0.7"),
