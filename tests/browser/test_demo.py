@@ -13,6 +13,7 @@ import pytest
 
 from specviz.folders import DEMO
 from tests.browser.conftest import Server
+from tests.browser.reading import END, seek
 from tests.browser.test_access import serious_violations
 from tests.browser.test_hosts import handshake
 from tests.ui.demo_pages import IN_THE_DEMO
@@ -45,13 +46,14 @@ def test_a_visitor_sees_a_recorded_run_and_chooses_another(
     demo_server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(f"{demo_server.url}/")
-    page.get_by_text(NOTE).wait_for()
+    page.locator("#root .st-key-recorded_note").get_by_text(NOTE).wait_for()
     assert page.get_by_role("button", name="Run", exact=True).count() == 0
     status = page.locator("#root [data-testid=status]")  # not that of the first view
     assert "recorded" in status.inner_text()
     page.get_by_text("γ 1, temperature 0.7").click()
     page.wait_for_function("() => location.search.includes('recording=gamma-1')")
-    page.get_by_text(NOTE).wait_for()
+    page.locator("#root .st-key-recorded_note").wait_for()
+    seek(page, END)  # nothing moves
     assert serious_violations(page) == []
 
 
