@@ -36,7 +36,7 @@ def show_lesson(runs: LessonRuns) -> None:
     if part == "guess":
         done |= {"streak"} if show_guess(runs.of_the_game) >= 5 else set()
         return
-    tasks = {task.name: task for task in parts[part]}
+    tasks = {task.name: task for task in parts[part] if task.name not in runs.left_out}
     _begin_with("step", list(tasks))
     name = st.pills(
         words["task"], list(tasks), key="step", required=True, label_visibility="collapsed",

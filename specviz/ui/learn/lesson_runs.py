@@ -36,6 +36,11 @@ class LessonRuns(Protocol):
     def is_decoding(self) -> bool: ...
 
     @property
+    def left_out(self) -> frozenset[str]:
+        """The names of tasks that these runs cannot solve."""
+        ...
+
+    @property
     def none_yet(self) -> str:
         """What to say while there is no run; empty for the words of the task."""
         ...
@@ -72,6 +77,10 @@ class LiveRuns(Value):
     def is_decoding(self) -> bool:
         run = self.stage.history.current
         return run is not None and not run.decoded
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return frozenset()
 
     @property
     def none_yet(self) -> str:

@@ -57,7 +57,8 @@ def _show_words(source: LessonRuns, task: Task, text: dict[str, Any], done: set[
         done.add(task.name)
         st.rerun()  # updates the list above and stores the progress
     _show_result(result, text, source)
-    following = [after.name for task_, after in pairwise((*STEPS, *CHALLENGES)) if task_ is task]
+    tasks = [each for each in (*STEPS, *CHALLENGES) if each.name not in source.left_out]
+    following = [after.name for before, after in pairwise(tasks) if before is task]
     if result.done and following:
         st.button(words["next"], key="learn_next", on_click=_go_to, args=(following[0],))
     with st.expander(words["hint"], key=f"hint_{task.name}"):

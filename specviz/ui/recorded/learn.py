@@ -22,6 +22,7 @@ from specviz.ui.session.recordings import (
 from specviz.ui.widgets.page_parts import show_heading
 
 _CHOICE, _CHOSEN = "learn_recording", "chosen recordings"
+_NOT_RECORDED = frozenset({"same_warm", "trained"})  # tasks that no recordings solve
 # Recordings that suit the steps; the first one is offered first.
 _SUITED = {
     "drafting": ("gamma-3",),
@@ -29,8 +30,10 @@ _SUITED = {
     "rejection": ("warm",),
     "residual": ("warm",),
     "gamma": ("gamma-1", "gamma-3", "gamma-8"),
-    "loses": ("hot", "small-target"),
-    "slower": ("hot", "small-target"),
+    "loses": ("slower",),
+    "slower": ("slower",),
+    "fall": ("hot",),
+    "tau": ("lossy",),
     "all_stand": ("greedy-12", "gamma-8"),
     "same_greedy": ("greedy", "greedy-12"),
     "half_c": ("small-target",),
@@ -58,6 +61,10 @@ class RecordedRuns:
     @property
     def is_decoding(self) -> bool:
         return False
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return _NOT_RECORDED
 
     @property
     def none_yet(self) -> str:

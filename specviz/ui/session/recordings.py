@@ -65,6 +65,8 @@ RECORDINGS = (
     _made("hot", _STORY, "γ 5, temperature 1.5", "--gamma 5 --temperature 1.5"),
     _made("small-target", _STORY, "γ 5, target at its own size",
           "--gamma 5 --temperature 0.7", size=""),
+    _made("slower", _STORY, "γ 16, temperature 1.5, target at its own size",
+          "--gamma 16 --temperature 1.5", size=""),
     _made("block", _STORY, "block verification, temperature 1",
           "--gamma 5 --temperature 1 --rule block"),
     _made("tree", _STORY, "a tree of candidates, temperature 1",
