@@ -110,7 +110,7 @@ class PingSignal(Signal):
 
 
 class Pong(Value):
-    """The answer to a ``PingSignal``."""
+    """The answer to a ``PingSignal``. It concerns only the link, so it is no ``Event``."""
 
     request_id: str
 
@@ -211,8 +211,7 @@ class RequestEnded(Value):
 
 
 Event = (
-    Pong
-    | Hello
+    Hello
     | PairLoading
     | PairReady
     | PairGone

@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ HEAVY = "{'torch', 'transformers', 'numba', 'streamlit'}"
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Give the user, the machine and the home folder names; return the home folder."""
     folder = tmp_path / "ada.lovelace"
     folder.mkdir()

@@ -59,7 +59,7 @@ def serving(statuses: dict[str, int]) -> Iterator[str]:
             self.send_response(statuses.get(self.path, 404))
             self.end_headers()
 
-        def log_message(self, *_arguments: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Print nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)

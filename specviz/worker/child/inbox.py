@@ -22,7 +22,7 @@ class Inbox:
     """
 
     def __init__(
-        self, connection: Connection, interrupts: TaskInterrupts, send: Callable[[Event], None]
+        self, connection: Connection, interrupts: TaskInterrupts, send: Callable[[Pong], None]
     ) -> None:
         self._connection = connection
         self._send = send
@@ -76,7 +76,7 @@ class Outbox:
         self._connection = connection
         self._lock = Lock()
 
-    def send(self, event: Event) -> None:
+    def send(self, event: Event | Pong) -> None:
         try:
             with self._lock:
                 self._connection.send(event)
