@@ -22,9 +22,9 @@ from specviz.servers.connection import Connection
 from specviz.ui import shell
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Attempt
-from specviz.ui.learn.steps import ENOUGH_DRAWS, STEPS, by_gamma
+from specviz.ui.learn.steps import ENOUGH_DRAWS, STEPS
 from specviz.ui.read_only import ReadOnly
-from specviz.ui.recorded.learn import RecordedRuns
+from specviz.ui.recorded.learn import RecordedRuns, _offered
 from specviz.ui.recorded.pages import SUBSTITUTES
 from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.session.person import the_person
@@ -36,6 +36,7 @@ from specviz.worker.parent.client import Worker
 from tests.ui.demo_pages import IN_THE_DEMO, demo_page, start_demo, texts
 from tests.ui.paging import sent
 
+GAMMAS = (1, 3, 5, 8, 12)  # of the recorded runs
 NOTE = "This is a demo: runs are recorded"
 MAY_START = {
     "Run", "Compare", "Compute", "Start", "Audit", "Ask", "Inject it", "Measure it", "Check",
@@ -184,13 +185,14 @@ def test_a_step_is_solved_with_recorded_runs(demo: Path) -> None:
 
 
 def test_recordings_solve_every_task_that_the_demo_shows() -> None:
-    runs = [opened_recording(each) for each in available()]
-    second_round = runs[2].trace.rounds[1].num_accepted  # of the run with γ 3
-    answers = [None, second_round, "leftover", "rises", *by_gamma(Attempt(runs=runs))]
+    recorded = {each.name: opened_recording(each) for each in available()}
+    second_round = recorded["gamma-3"].trace.rounds[1].num_accepted
+    answers = [None, second_round, "leftover", "rises", *GAMMAS]
     own_answer = {"rejection", "costs"}  # a number that the player or a slider shows
     for task in (*STEPS, *CHALLENGES):
         if task.name in RecordedRuns().left_out | own_answer:
             continue
+        runs = [recorded[each.name] for each in _offered(task)]
         suited = [each for each in answers if isinstance(each, int) or task.asks != "number"]
         attempts = (Attempt(runs=runs, answer=each, draws=ENOUGH_DRAWS) for each in suited)
         assert any(task.check(each).done for each in attempts), task.name

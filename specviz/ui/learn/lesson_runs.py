@@ -27,9 +27,8 @@ class LessonRuns(Protocol):
         """The run in the player."""
         ...
 
-    @property
-    def decoded(self) -> list[ShownRun]:
-        """The runs that count for the checks, newest last."""
+    def decoded(self, task: Task) -> list[ShownRun]:
+        """Return the runs that count for the task's check, newest last."""
         ...
 
     @property
@@ -66,9 +65,8 @@ class LiveRuns(Value):
     def shown(self) -> ShownRun:
         return self.stage.history.shown()
 
-    @property
-    def decoded(self) -> list[ShownRun]:
-        """The tab's runs whose decoding has ended. The newest run's timing may be unfinished."""
+    def decoded(self, task: Task) -> list[ShownRun]:
+        """Return the tab's runs whose decoding has ended. The newest run's timing may be unfinished."""
         history = self.stage.history
         decoded = {run.id for run in history.runs if run.decoded}
         return [run for run in history.shown_runs() if run.id in decoded]

@@ -45,7 +45,7 @@ def _show_picture(run: ShownRun, step: str) -> None:
 
 
 def _show_words(source: LessonRuns, task: Task, text: dict[str, Any], done: set[str]) -> None:
-    words, runs = text_of("page"), source.decoded
+    words, runs = text_of("page"), source.decoded(task)
     if "why" in text:
         show_sentence(text["why"])
     st.markdown(f"**{words['do']}** {text['do']}")

@@ -23,6 +23,7 @@ from specviz.ui.widgets.page_parts import show_heading
 
 _CHOICE, _CHOSEN = "learn_recording", "chosen recordings"
 _NOT_RECORDED = frozenset({"same_warm", "trained"})  # tasks that no recordings solve
+_SPECIAL = {"slower"}  # only for the tasks that name it: its γ is the largest, at another size
 # Recordings that suit the steps; the first one is offered first.
 _SUITED = {
     "drafting": ("gamma-3",),
@@ -54,9 +55,9 @@ class RecordedRuns:
     def shown(self) -> ShownRun:
         return opened_recording(_chosen()[-1] if _chosen() else available()[0])
 
-    @property
-    def decoded(self) -> list[ShownRun]:
-        return [opened_recording(each) for each in _chosen()]
+    def decoded(self, task: Task) -> list[ShownRun]:
+        offered = _offered(task)
+        return [opened_recording(each) for each in _chosen() if each in offered]
 
     @property
     def is_decoding(self) -> bool:
@@ -92,7 +93,8 @@ class RecordedRuns:
 def _offered(task: Task) -> list[Recording]:
     suited = [recording_named(name) for name in _SUITED.get(task.name, ())]
     first = [each for each in suited if each is not None]
-    return [*first, *(each for each in available() if each not in first)]
+    others = (each for each in available() if each not in first and each.name not in _SPECIAL)
+    return [*first, *others]
 
 
 def _chosen() -> list[Recording]:
