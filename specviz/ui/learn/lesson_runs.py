@@ -65,8 +65,8 @@ class LiveRuns(Value):
     def shown(self) -> ShownRun:
         return self.stage.history.shown()
 
-    def decoded(self, task: Task) -> list[ShownRun]:
-        """Return the tab's runs whose decoding has ended. The newest run's timing may be unfinished."""
+    def decoded(self, task: Task) -> list[ShownRun]:  # noqa: ARG002
+        """Return the tab's decoded runs. The newest run's timing may be unfinished."""
         history = self.stage.history
         decoded = {run.id for run in history.runs if run.decoded}
         return [run for run in history.shown_runs() if run.id in decoded]
