@@ -2,6 +2,7 @@
 
 from specviz.errors import SpecvizError
 from specviz.ui.learn.lesson import show_lesson
+from specviz.ui.learn.lesson_runs import LiveRuns
 from specviz.ui.session.history import remember_tab
 from specviz.ui.session.presses import take_press
 from specviz.ui.shell import require_shell
@@ -21,4 +22,4 @@ try:
 except SpecvizError as problem:
     show_error(problem)
 remember_tab(stage.history)
-show_lesson(stage)
+show_lesson(LiveRuns(stage=stage))

@@ -1,4 +1,7 @@
-"""The folder in which specviz stores its data, and the environment of its child processes."""
+"""The folder in which specviz stores its data, and the environment of its child processes.
+
+In demo mode there is no such folder, as on a machine without a home folder.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,26 @@ import platformdirs
 
 from specviz import IS_INSTALLED, ROOT
 
+DEMO = "SPECVIZ_DEMO"
+
+
+def is_demo() -> bool:
+    """Return whether SPECVIZ_DEMO asks for the demo: read-only, with recorded runs only.
+
+    Every value but the usual words for "no" switches it on, so that a typing error does not open
+    a public dashboard.
+    """
+    return os.environ.get(DEMO, "").strip().lower() not in ("", "0", "false", "no", "off")
+
 
 def data_folder() -> Path:
-    """Return the folder in SPECVIZ_HOME, else the platform's folder for user data."""
+    """Return the folder in SPECVIZ_HOME, else the platform's folder for user data.
+
+    Raises:
+        RuntimeError: There is no home folder, or this is the demo.
+    """
+    if is_demo():
+        raise RuntimeError("The demo has no data folder.")
     if home := os.environ.get("SPECVIZ_HOME"):
         return Path(home)
     folder = platformdirs.user_data_path("specviz", appauthor=False)

@@ -36,6 +36,7 @@ from specviz.tune.tune_job import TuneJob
 from specviz.ui.compare.example import RECORDED as RECORDED_COMPARISONS
 from specviz.ui.lossless.sections import RECORDED as RECORDED_AUDITS
 from specviz.ui.servers.example import RECORDED as RECORDED_SERVER_ANSWER
+from specviz.ui.session.recordings import FOLDER, RECORDINGS, Recording
 from specviz.ui.theory.misleading.machine_batch import RECORDED as RECORDED_BATCHES
 from tests.load.record_sweep import record_sweep
 from tests.servers.real_engines import running
@@ -62,6 +63,25 @@ def _record_run() -> None:
         table = ["--measure-costs"] if seed == _EARLIER_RUNS else []
         _specviz("run", STORY.text, "--target-body", SIZE, "--seed", str(seed), "--no-keep",
                  "--out", str(ASSETS / "first_trace.json"), *table)  # fmt: skip
+
+
+def _record_runs() -> None:
+    """Record the runs that people see who may not start runs, such as visitors of the demo."""
+    FOLDER.mkdir(exist_ok=True)
+    made = [each for each in RECORDINGS if each.options]
+    first = {"--target-body" in each.options: each for each in reversed(made)}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "run.json")
+        for each in first.values():  # its step costs explain the other runs of this size
+            _make_recording(each, file, "--measure-costs")
+        for each in made:
+            _make_recording(each, file)
+            each.file.write_bytes(gzip.compress(file.read_bytes(), mtime=0))
+
+
+def _make_recording(recording: Recording, file: Path, *more: str) -> None:
+    _specviz("run", recording.preset.text, *recording.options, "--seed", "0", "--max-new-tokens",
+             "96", "--threads", "1", "--no-keep", "--out", str(file), *more)  # fmt: skip
 
 
 def _record_answer() -> None:
@@ -145,6 +165,7 @@ def _specviz(*arguments: str) -> None:
 
 RECORDERS: dict[str, Callable[[], None]] = {
     "run": _record_run,
+    "runs": _record_runs,
     "answer": _record_answer,
     "comparison": _record_comparison,
     "kinds": _record_kinds,

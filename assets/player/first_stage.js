@@ -55,10 +55,10 @@ function openFirstStage() {
   };
 }
 
-/** Wait for the page's style and buttons, which the browser may load after the player. @param {() => void} act */
+/** Wait for the page's style and for its button Run or, without one, the note about recorded runs, which the browser may load after the player. @param {() => void} act */
 function whenDrawn(act) {
   const styled = getComputedStyle(document.documentElement).getPropertyValue("--shell") !== "";
-  if (styled && document.querySelector("#root .st-key-run button")) act();
+  if (styled && document.querySelector("#root .st-key-run button, #root .st-key-recorded_note p")) act();
   else requestAnimationFrame(() => whenDrawn(act));
 }
 

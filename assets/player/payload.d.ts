@@ -100,6 +100,8 @@ export interface Run {
   temperature: number;
   /** Whether the run can be forked. */
   forkable: boolean;
+  /** Whether the user cannot make runs here, as in the demo. */
+  recorded_only?: boolean;
   /** The places where the run was forked from other runs. */
   forks: Fork[];
   /** The serving engine that answered; null for a run of our own engine. */

@@ -21,6 +21,7 @@ export function forkAt(run, round, place) {
 export function forkBarrier({ run, link }) {
   if (!run || run.forkable) return "";
   if (link?.file) return "A replay file cannot fork. Run the prompt in specviz to fork it.";
+  if (run.recorded_only) return "This run is recorded, so it cannot be forked here.";
   if (run.state === "recorded") return "The models of this run are not loaded, so it cannot be forked yet. Press Run, then drag a draw of your own run.";
   if (run.state === "failed") return "The run failed and cannot be forked. Press Run to repeat it.";
   if (UNDER_WAY.includes(run.state)) return "Fork here appears when the run is decoded.";

@@ -30,6 +30,7 @@ from specviz.cli import (
     costs,
     dashboard,
     doctor,
+    info,
     load,
     models,
     run,
@@ -46,7 +47,7 @@ from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
 from specviz.kernels.ahead import compile_ahead
 
-_WITHOUT_A_PAIR = ("show", "attach", "models", "load", "settings")
+_WITHOUT_A_PAIR = ("show", "attach", "models", "load", "settings", "info")
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -67,6 +68,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "winrate": winrate.command,
     "load": load.command,
     "settings": settings.command,
+    "info": info.command,
 }
 
 
@@ -107,7 +109,7 @@ def _command(argv: Sequence[str] | None) -> int:
         return dashboard.command(options)
     if option := dashboard.given_option(options):
         raise UsageError(f"{option} before a command is an option of the dashboard", program())
-    if options.command not in _WITHOUT_A_PAIR:  # every other command loads a pair
+    if options.command not in _WITHOUT_A_PAIR:
         compile_ahead()
     return COMMANDS[options.command](options)
 

@@ -25,15 +25,17 @@ from specviz import ROOT
 from specviz.access.settings import SETTINGS, the_settings
 from specviz.cli.free_port import HIGHEST, free_port, is_allowed, is_loopback
 from specviz.errors import ConfigError
-from specviz.folders import child_environment
+from specviz.folders import DEMO, child_environment, is_demo
 from specviz.local_models.added_folders import add_folders
 
 HOST, PORT = "127.0.0.1", 8501
-_SECONDS_TO_END = 1.0  # between Ctrl-C and the end of a server that does not end by itself
+# Seconds between a signal and the end of a server that does not end by itself.
+_SECONDS_TO_END = 1.0  # after Ctrl-C
+_SECONDS_TO_STORE = 8.0  # after SIGTERM, as from a container: runs in progress are stored
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _STOPS = ("SIGINT", "SIGTERM", "SIGHUP")
-_OPTIONS = ("host", "port", "models", "home", "token", "settings", "browser")
+_OPTIONS = ("host", "port", "models", "home", "token", "settings", "browser", "demo")
 
 
 def add_dashboard(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +68,10 @@ def add_dashboard(parser: argparse.ArgumentParser) -> None:
         "(default: SPECVIZ_SETTINGS, else specviz.toml in the data folder)",
     )  # fmt: skip
     group.add_argument(
+        "--demo", dest="dashboard_demo", action="store_true", default=None,
+        help="serve a read-only demo with recorded runs: no models, no token, nothing stored",
+    )  # fmt: skip
+    group.add_argument(
         "--no-browser", dest="dashboard_browser", action="store_false", default=None,
         help="do not open the browser",
     )  # fmt: skip
@@ -88,13 +94,21 @@ def command(options: argparse.Namespace) -> int:
     port = free_port(host, wanted)
     if port != wanted:
         print(f"Port {wanted} is in use; the dashboard uses port {port}.", file=sys.stderr)
-    is_open = is_loopback(host) and not os.environ.get("SPECVIZ_TOKEN")
+    is_open = (is_loopback(host) or is_demo()) and not os.environ.get("SPECVIZ_TOKEN")
     return _run_server(host, port, open_browser=is_open and options.dashboard_browser is None)
 
 
 def _set_environment(options: argparse.Namespace) -> None:
     if options.dashboard_home is not None:
         os.environ["SPECVIZ_HOME"] = str(options.dashboard_home.expanduser().absolute())
+    if options.dashboard_demo:
+        os.environ[DEMO] = "1"
+    for name in ("models", "home"):
+        if is_demo() and getattr(options, f"dashboard_{name}") is not None:
+            raise ConfigError(
+                f"--{name} has no effect in the demo, which reads and stores no data.",
+                remedy=f"Remove --{name}, or start without --demo and SPECVIZ_DEMO.",
+            )
     if options.dashboard_token is not None:
         os.environ["SPECVIZ_TOKEN"] = options.dashboard_token
     if options.dashboard_settings is not None:
@@ -116,7 +130,9 @@ def _set_environment(options: argparse.Namespace) -> None:
 
 def _run_server(host: str, port: int, *, open_browser: bool) -> int:
     arguments = [f"--server.address={host}", f"--server.port={port}", "--server.headless=true"]
-    if not is_allowed(host):  # a name, or an IPv6 address
+    if is_demo():  # public, so no name has to be refused
+        arguments.append("--server.allowedHosts=*")
+    elif not is_allowed(host):  # a name, or an IPv6 address
         arguments.append(f"--server.allowedHosts={host}")
     over = Event()
     process: subprocess.Popen[bytes] | None = None
@@ -138,7 +154,7 @@ def _run_server(host: str, port: int, *, open_browser: bool) -> int:
         finally:
             over.set()
             if process is not None:
-                _end(process)
+                _end(process, _SECONDS_TO_STORE if stop.is_term else _SECONDS_TO_END)
 
 
 @dataclass(slots=True)
@@ -150,14 +166,17 @@ class _Stop:
 
     allowed: bool = False
     received: bool = False
+    is_term: bool = False  # the first signal is SIGTERM
 
     def allow(self) -> None:
         self.allowed = True
         if self.received:
             raise KeyboardInterrupt
 
-    def on_signal(self, _signal: int, _frame: object) -> None:
+    def on_signal(self, number: int, _frame: object) -> None:
         first, self.received = not self.received, True
+        if first:
+            self.is_term = number == getattr(signal, "SIGTERM", None)
         if first and self.allowed:
             raise KeyboardInterrupt
 
@@ -175,12 +194,15 @@ def _stop_signals() -> Iterator[_Stop]:
             signal.signal(number, handler)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the server, and then the processes that it started."""
+def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """End the server, and then the processes that it started.
+
+    The server stores the runs in progress; after ``seconds`` it is killed.
+    """
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_SECONDS_TO_END)
+            process.wait(seconds)
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

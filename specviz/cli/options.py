@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from specviz import __version__
 from specviz.cli.dashboard import add_dashboard
+from specviz.cli.info import add_info
 from specviz.cli.load_options import add_load
 from specviz.cli.option_groups import (
     DEFAULT_METHOD,
@@ -38,7 +39,7 @@ from specviz.record.pairs import COPY_TYPES
 BENCH_BODY = "90M"
 _COMMANDS = (
     "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs", "train", "winrate", "load", "settings",
+    "costs", "train", "winrate", "load", "settings", "info",
 )  # fmt: skip
 
 
@@ -90,6 +91,7 @@ def build_parser() -> Parser:
     add_winrate(commands.add_parser("winrate", help="measure what lossy rules cost in quality"))
     add_load(commands.add_parser("load", help="measure a serving engine with many users"))
     add_settings(commands.add_parser("settings", help="print or check a dashboard's settings"))
+    add_info(commands.add_parser("info", help="describe this installation for a bug report"))
     return parser
 
 

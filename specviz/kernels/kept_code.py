@@ -23,11 +23,15 @@ def kernels_folder() -> str:
     A change in one kernel module invalidates the code of all modules.
     """
     try:
-        folder = data_folder() / "kernels" / sources_digest()
+        folder = _own_folder()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return ""
     return str(folder)
+
+
+def _own_folder() -> Path:
+    return data_folder() / "kernels" / sources_digest()
 
 
 @cache
@@ -43,17 +47,24 @@ def is_missing() -> bool:
     with suppress(OSError, ImportError):
         if folder := _folder():
             Path(folder).mkdir(parents=True, exist_ok=True)
-            return os.access(folder, os.W_OK) and not _mark().is_file()
+            return os.access(folder, os.W_OK) and not _mark(folder).is_file()
+    return False
+
+
+def is_complete() -> bool:
+    """Return whether all machine code is cached. Unlike ``is_missing``, create no folder."""
+    with suppress(OSError, RuntimeError, ImportError):
+        return _mark(os.environ.get("NUMBA_CACHE_DIR") or str(_own_folder())).is_file()
     return False
 
 
 def mark_complete() -> None:
     with suppress(OSError, ImportError):
-        if _folder():
-            _mark().touch()
+        if folder := _folder():
+            _mark(folder).touch()
 
 
-def _mark() -> Path:
+def _mark(folder: str) -> Path:
     """Return the file that marks the cached machine code as complete.
 
     Its name changes whenever numba would compile again.
@@ -62,7 +73,7 @@ def _mark() -> Path:
     for path in _sources():
         state = path.stat()
         facts += [str(path), str(state.st_mtime), str(state.st_size)]
-    return Path(_folder(), hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16])
+    return Path(folder, hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16])
 
 
 def _folder() -> str:

@@ -59,6 +59,7 @@ class RunStatus(Value):
     decoded: bool = True  # decoding is complete
     waiting: bool = False  # the player still shows the previous run
     forkable: bool = False  # the user can fork it
+    recorded_only: bool = False  # the user cannot make runs here
 
 
 class RunLink(Value):

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import httpx2
 
+from specviz.access.demo import refuse_in_demo
 from specviz.errors import ServerError
 from specviz.servers.address import KeyName, checked_address, key_for, withheld_key
 from specviz.servers.failures import answered, broken, unreachable
@@ -67,6 +68,7 @@ class Connection:
         limits: Limits = QUICK,
         seconds: float = math.inf,
     ) -> None:
+        refuse_in_demo("send requests")
         self.address = checked_address(address, allow_remote=allow_remote)
         check_outgoing(self.address)
         self._key_name: KeyName = key

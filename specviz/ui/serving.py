@@ -17,21 +17,26 @@ from threading import Thread
 from urllib.parse import parse_qs
 
 import streamlit
+from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from specviz.access.demo import is_demo
 from specviz.ui.access import AccessGate, announce_link
 from specviz.ui.access.inner_requests import answer_of
 from specviz.ui.body_limit import BodyLimit, limit_uploads
 from specviz.ui.downloads import OwnDownloads
+from specviz.ui.ending import Ending
+from specviz.ui.health import Health
+from specviz.ui.read_only import ReadOnly
 from specviz.ui.session.server_rules import guard_outgoing
 from specviz.ui.session.tabs import TAB_LINK
-from specviz.ui.session.worker import the_worker
+from specviz.ui.session.worker import store_unfinished_runs, the_worker
 from specviz.ui.shell import PAGES, Page
 from specviz.ui.stale_ticks import StaleTicks
-from specviz.ui.watch.first_stage import first_stage_body, first_stage_head
+from specviz.ui.watch.first_stage import RECORDING_LINK, first_stage_body, first_stage_head
 from specviz.ui.watch.library_run import RUN_LINK
 
 _SCRIPTS = Path(streamlit.__file__).parent / "static" / "static" / "js"
@@ -46,12 +51,19 @@ async def get_ready(_app: object) -> AsyncIterator[None]:
     """Print the link with the access token and start the worker process in the background.
 
     The worker process starts this early because it needs several seconds to import its libraries.
+    The demo has no worker process. At the end, runs in progress are stopped and stored.
     """
     announce_link()
     guard_outgoing()
     limit_uploads()
+    if is_demo():
+        yield
+        return
     Thread(target=the_worker, name="get ready", daemon=True).start()
-    yield
+    ending = Ending(store_unfinished_runs)
+    with ending.at_signals():
+        yield
+        await to_thread.run_sync(ending.wait)
 
 
 class FirstDocument:
@@ -75,8 +87,10 @@ class FirstDocument:
 
 
 MIDDLEWARE = [
+    Middleware(Health),  # before the gate: it is open to everybody
     Middleware(AccessGate),
     Middleware(BodyLimit),
+    Middleware(ReadOnly),
     Middleware(FirstDocument),
     Middleware(StaleTicks),
     Middleware(OwnDownloads),
@@ -104,9 +118,9 @@ def _page_of(scope: Scope) -> Page | None:
 
 
 def _opens_with_stage(scope: Scope, page: Page) -> bool:
-    """Return whether the page is Watch and its link names neither a run nor a tab to restore."""
+    """Return whether the page is Watch and its link names no run and no tab to restore."""
     query = parse_qs(scope["query_string"].decode("latin-1"))
-    return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK}
+    return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK, RECORDING_LINK}
 
 
 @cache

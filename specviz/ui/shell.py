@@ -9,6 +9,7 @@ shell, and the shell runs the page again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +19,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
+from specviz.access.demo import is_demo
 from specviz.access.roles import Action, Person
 from specviz.access.sessions import Session
 from specviz.errors import AccessError
@@ -37,8 +39,9 @@ class Page:
     """One page: its group in the navigation, its name in links, its title.
 
     The pages of a group form a menu in the navigation bar; a page without a group is an item of the
-    bar. ``drawn_by`` names the Streamlit scripts that draw the page's first elements. Only people
-    who may do ``needs`` see the page.
+    bar. ``drawn_by`` names the Streamlit scripts that draw the page's first elements.
+
+    A person who may not do what the page ``needs`` sees recorded runs and results instead.
     """
 
     group: str
@@ -54,21 +57,22 @@ class Page:
 
 _OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
-    Page("", "watch", "Watch", (_OURS,)),  # also opens at /
-    Page("", "learn", "Learn", (_OURS,)),
-    Page("", "compare", "Compare", needs=Action.MEASURE),
-    Page("", "tune", "Tune", (_CHART,), needs=Action.MEASURE),
-    Page("", "train", "Train", (_CHART,), needs=Action.MEASURE),
-    Page("", "lossless", "Lossless", (_CHART,), needs=Action.MEASURE),
-    Page("", "servers", "Servers", needs=Action.ASK_SERVER),
+    Page("", "watch", "Watch", (_OURS,), Action.RUN),  # also opens at /
+    Page("", "learn", "Learn", (_OURS,), Action.RUN),
+    Page("", "compare", "Compare", (), Action.MEASURE),
+    Page("", "tune", "Tune", (_CHART,), Action.MEASURE),
+    Page("", "train", "Train", (_CHART,), Action.MEASURE),
+    Page("", "lossless", "Lossless", (_CHART,), Action.MEASURE),
+    Page("", "servers", "Servers", (), Action.ASK_SERVER),
     Page("", "runs", "Runs"),
     Page("", "docs", "Docs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
     Page("Theory", "rejections", "Rejections", (_CHART,)),
     Page("Theory", "bias", "Bias or speed", (_OURS, _CHART)),
     Page("Theory", "misleading", "When the formula misleads", (_CHART,)),
-    Page("Theory", "claims", "Claims"),
+    Page("Theory", "claims", "Claims", (), Action.MEASURE),
 )
+_NEEDS_LIBRARY = "runs"  # the page that the demo leaves out
 _STYLE = ROOT / "assets" / "shell.css"
 # Streamlit marks the link of the open page. It does not mark the menu with this link, nor
 # the first page if it was opened by its name instead of at /.
@@ -93,7 +97,7 @@ def open_shell() -> None:
     person = the_person()
     keep_to_one_person()
     guard_outgoing()
-    page = st.navigation(_navigation(person), position="top")
+    page = st.navigation(_navigation(), position="top")
     shown = next((each for each in PAGES if each.name == page.url_path), None)
     if shown is not None and (shown.group or shown is PAGES[0]):
         st.html(_MARK.format(_MENU if shown.group else _FIRST_LINK))
@@ -101,11 +105,11 @@ def open_shell() -> None:
         _show_login(person, session)
     drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
-    show_settings_notice()
-    show_job_line()
+    if not is_demo():
+        show_settings_notice()
     token = _inside.set(True)
     try:
-        page.run()
+        _run(page, shown or PAGES[0])
     except AccessError as error:
         show_error(error)
     finally:
@@ -115,6 +119,19 @@ def open_shell() -> None:
 def _show_login(person: Person, session: Session) -> None:
     who = f"{person.key}, {person.role.name.lower()}" if person.key else "owner"
     st.html(_LOGIN.format(who=escape(who), link=escape(log_out_link(session))))
+
+
+def _run(opened: StreamlitPage, page: Page) -> None:
+    """Run the page's file or, for a person who may not use the page, its recorded version."""
+    if the_person().may(page.needs):
+        if not is_demo():
+            show_job_line()
+        opened.run()
+        return
+    from specviz.ui.recorded.pages import SUBSTITUTES, show_note
+
+    show_note(page.needs)
+    SUBSTITUTES[page.name]()
 
 
 def _require_gate() -> None:
@@ -130,17 +147,20 @@ def _require_gate() -> None:
         st.stop()
 
 
-def _navigation(person: Person) -> dict[str, list[StreamlitPage]]:
-    """Return the pages that the person may use, by the title of their group."""
-    pages = [each for each in PAGES if person.may(each.needs)]
-    first, groups = PAGES[0], dict.fromkeys(each.group for each in pages)
+def _navigation() -> dict[str, list[StreamlitPage]]:
+    """Return the pages for the navigation, by the title of their group."""
+    first, groups = PAGES[0], dict.fromkeys(each.group for each in PAGES)
     # Streamlit opens the default page only at /; a second entry makes it available by name.
     front = st.Page(first.file, title=first.title, url_path="start", default=True)
     navigation = {
-        group: [_listed(each) for each in pages if each.group == group] for group in groups
+        group: [_listed(each) for each in _offered() if each.group == group] for group in groups
     }
     navigation[first.group].insert(0, front)
     return navigation
+
+
+def _offered() -> Iterator[Page]:
+    return (each for each in PAGES if not (is_demo() and each.name == _NEEDS_LIBRARY))
 
 
 def _listed(page: Page) -> StreamlitPage:

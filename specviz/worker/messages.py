@@ -102,7 +102,17 @@ class CancelSignal(Signal):
     """Cancel the loading of models for a request; takes effect at the next progress report."""
 
 
+class PingSignal(Signal):
+    """Ask whether the process is alive; its inbox answers at once, also during a run."""
+
+
 # Events
+
+
+class Pong(Value):
+    """The answer to a ``PingSignal``. It concerns only the link, so it is no ``Event``."""
+
+    request_id: str
 
 
 class Hello(Value):

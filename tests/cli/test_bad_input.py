@@ -23,6 +23,7 @@ from tests.traces import make_trace
 HEAVY = "{'torch', 'transformers', 'streamlit'}"
 COMMANDS = (
     "run|show|bench|compare|score|tune|audit|doctor|attach|models|costs|train|winrate|load|settings"
+    "|info"
 )
 
 

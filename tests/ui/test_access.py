@@ -24,6 +24,7 @@ from specviz.ui.access import (
     the_access,
 )
 from specviz.ui.access.state import TOKEN_SECONDS
+from specviz.ui.health import Health
 from specviz.ui.serving import MIDDLEWARE
 from tests.ui.gated_dashboard import NAME, NETWORK, RIGHT, Dashboard, dashboard
 
@@ -48,7 +49,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
 
 
 def test_the_gate_is_in_front_of_everything() -> None:
-    assert MIDDLEWARE[0].cls is AccessGate
+    assert [each.cls for each in MIDDLEWARE[:2]] == [Health, AccessGate]
 
 
 # When the gate is active

@@ -8,6 +8,7 @@ from starlette.types import Scope
 from streamlit import config, net_util
 from streamlit.web.server.server_util import get_url
 
+from specviz.access.demo import is_demo
 from specviz.ui.access.addresses import configured_address, in_url, is_encrypted, server_of
 from specviz.ui.access.state import Access, reachable_by_others, the_access
 
@@ -21,8 +22,9 @@ def announce_link() -> None:
     gate then prints the link when it refuses the first connection.
     """
     ours = str(getattr(config, "_server_mode", "")).startswith("starlette")
-    if ours and reachable_by_others():
-        _announce(the_access(), _own_link())
+    access = the_access()
+    if ours and reachable_by_others() and (access.always or not is_demo()):
+        _announce(access, _own_link())
 
 
 def announce_once(access: Access, scope: Scope) -> None:

@@ -23,7 +23,7 @@ CHAPTERS = (
     "watch", "learn", "teaching", "compare", "tune", "train", "lossless", "servers", "load", "runs",
     "theory", "quality",
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
-    "embedded_pair", "sharing", "access", "limits", "contributing",
+    "embedded_pair", "deploy", "sharing", "access", "limits", "contributing",
 )  # fmt: skip
 _LIMITS = "limits"  # begins with the limits in force
 _THEORY = "theory"  # for pages without a chapter of their own

@@ -74,6 +74,7 @@ def _divergence(truth: float, guess: float) -> float:
 class Game:
     """A guessing game about the rounds of one run. ``seed`` is the seed of this run.
 
+    ``recorded`` is the trace of a recorded run, which replaces a run of the game's own.
     ``feedback`` is the text about the last answer; ``go_on`` clears it.
     """
 
@@ -84,6 +85,7 @@ class Game:
     streak: int = 0
     top_streak: int = 0
     feedback: str = ""
+    recorded: Trace | None = None
 
     @property
     def place(self) -> int:
@@ -136,9 +138,19 @@ def questions_of(trace: Trace) -> Iterator[Question]:
         yield Question(entry, (open_ones or tested)[0] if number % 2 else None)
 
 
-def show_guess() -> int:
-    """Draw the game and return the longest streak of good guesses."""
+def show_guess(recorded: Trace | None = None) -> int:
+    """Draw the game and return the longest streak of good guesses.
+
+    Args:
+        recorded: A recorded run to ask about; None makes a run.
+    """
     table, words = st.container(), text_of("page")
+    if recorded is not None:
+        game = _recorded_game(recorded)
+        with table:
+            _show_rounds(game, recorded)
+        st.caption(f"{words['rule']}  \n{words['recorded_game']}")
+        return game.top_streak
     with st.container(key="guess_seed_box", width=220):
         label, hint = words["seed"], words["seed_hint"]
         seed = st.number_input(label, 0, 9999, 1, key="guess_seed", help=hint, bind="query-params")
@@ -159,6 +171,13 @@ def _game(seed: int) -> Game:
     return game
 
 
+def _recorded_game(trace: Trace) -> Game:
+    game: Game | None = st.session_state.get("game")
+    if game is None or game.recorded is not trace:
+        game = st.session_state["game"] = Game(0, None, recorded=trace)
+    return game
+
+
 def _show_game(game: Game) -> None:
     words, made = text_of("page"), game.run
     if made is None or not made.finished:
@@ -168,12 +187,16 @@ def _show_game(game: Game) -> None:
     if made.trace is None:
         show_error(made.error or SpecvizError(words["failed"], remedy=words["other_seed"]))
         return
-    questions = list(questions_of(made.trace))
+    _show_rounds(game, made.trace)
+
+
+def _show_rounds(game: Game, trace: Trace) -> None:
+    words, questions = text_of("page"), list(questions_of(trace))
     with st.container(border=True, key="guess_round"):
         if game.place < len(questions):
-            _show_round(game, questions[game.place], made.trace, len(questions))
+            _show_round(game, questions[game.place], trace, len(questions))
         else:
-            st.success(words["game_over"])
+            st.success(words["game_over" if game.recorded is None else "recorded_game_over"])
     if game.answered:
         st.markdown(words["score_line"].format(score=f"{game.score / game.answered:.0f}",
                     asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip

@@ -11,17 +11,16 @@ from specviz.ui.downloads import download_button
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Task, text_of
 from specviz.ui.learn.guess import show_guess
+from specviz.ui.learn.lesson_runs import LessonRuns
 from specviz.ui.learn.shown_task import show_task
 from specviz.ui.learn.steps import STEPS
-from specviz.ui.watch.run_player import show_run_player
-from specviz.ui.watch.stage import Stage
 
 _DONE = "learn done"
 _SCRIPT = component_script(ASSETS, "learn/progress.js")
 _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 
 
-def show_lesson(stage: Stage) -> None:
+def show_lesson(runs: LessonRuns) -> None:
     """Draw the chosen part of the page: the game, or a step or challenge with the player.
 
     If the Run button was pressed or a setting has changed, the caller must already have started the
@@ -36,9 +35,9 @@ def show_lesson(stage: Stage) -> None:
     )  # fmt: skip
     st.query_params["learn"] = part = part or "steps"
     if part == "guess":
-        done |= {"streak"} if show_guess() >= 5 else set()
+        done |= {"streak"} if show_guess(runs.of_the_game) >= 5 else set()
         return
-    tasks = {task.name: task for task in parts[part]}
+    tasks = {task.name: task for task in parts[part] if task.name not in runs.left_out}
     _begin_with("step", list(tasks))
     name = st.pills(
         words["task"], list(tasks), key="step", required=True, label_visibility="collapsed",
@@ -47,15 +46,10 @@ def show_lesson(stage: Stage) -> None:
     st.query_params["step"] = name = name or next(iter(tasks))
     with st.container(horizontal=True, key="learn_sides"):
         with st.container(border=True, key="learn_task"):
-            show_task(stage, tasks[name], part, done)
+            show_task(runs, tasks[name], part, done)
         with st.container(key="learn_player"):
-            _show_player(stage)
+            runs.show_player()
     _show_downloads()
-
-
-def _show_player(stage: Stage) -> None:
-    worker = stage.worker
-    show_run_player(worker, worker.status(), stage.history, stage.choices.of_a_run, "never")
 
 
 def _show_downloads() -> None:

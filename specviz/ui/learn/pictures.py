@@ -20,7 +20,8 @@ from specviz.record.token_text import emitted_tokens
 from specviz.theory.speed import expected_tokens, speedup
 from specviz.ui.learn.checks import text_of
 from specviz.ui.learn.steps import target_alone_ms
-from specviz.ui.session.history import RECORDED, ShownRun, recorded_run
+from specviz.ui.session.history import ShownRun, recorded_run
+from specviz.ui.session.recordings import recording_named
 from specviz.ui.widgets.asset_component import asset_component
 from specviz.values import Value
 
@@ -110,7 +111,7 @@ def name_of(run: ShownRun) -> str:
     words = text_of("page")
     if run.name is not None:
         return words["library_run"].format(name=run.name)
-    return words["recorded_run" if run.id == RECORDED else "own_run"]
+    return words["own_run" if recording_named(run.id) is None else "recorded_run"]
 
 
 def _memory(run: ShownRun, words: dict[str, str]) -> Picture:

@@ -8,26 +8,22 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.record.bodies import NO_BODY
 from specviz.theory.speed import expected_tokens, speedup
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Attempt, CheckResult, Task, text_of
+from specviz.ui.learn.lesson_runs import LessonRuns
 from specviz.ui.learn.pictures import picture_of, show_picture
 from specviz.ui.learn.position_bars import DRAWING, draws, show_position
 from specviz.ui.learn.steps import STEPS, costs_of
-from specviz.ui.session.history import History, ShownRun
-from specviz.ui.session.presses import press_button
+from specviz.ui.session.history import ShownRun
 from specviz.ui.session.redraw import redraw_while_busy
-from specviz.ui.watch.stage import Stage
-from specviz.ui.widgets.pair_boxes import TARGET_BODY, set_bodies
-from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.symbols import show_sentence
 
 _WITH_BARS = ("rejection", "residual")
 
 
-def show_task(stage: Stage, task: Task, folder: str, done: set[str]) -> None:
+def show_task(runs: LessonRuns, task: Task, folder: str, done: set[str]) -> None:
     """Draw a task. If its check succeeds, add the task to ``done``."""
     words, text = text_of("page"), text_of(f"{folder}/{task.name}")
     level = f"{words['level']} {task.level}: " if task.level else ""
@@ -35,9 +31,9 @@ def show_task(stage: Stage, task: Task, folder: str, done: set[str]) -> None:
     with st.container(horizontal=True, key="learn_explained"):
         if "picture" in text:
             with st.container(key="learn_picture"):
-                _show_picture(stage.history.shown(), task.name)
+                _show_picture(runs.shown, task.name)
         with st.container(key="learn_words"):
-            _show_words(stage, task, text, done)
+            _show_words(runs, task, text, done)
 
 
 def _show_picture(run: ShownRun, step: str) -> None:
@@ -48,61 +44,43 @@ def _show_picture(run: ShownRun, step: str) -> None:
         show_picture(picture, key=f"picture_{step}")
 
 
-def _show_words(stage: Stage, task: Task, text: dict[str, Any], done: set[str]) -> None:
-    words, history = text_of("page"), stage.history
+def _show_words(source: LessonRuns, task: Task, text: dict[str, Any], done: set[str]) -> None:
+    words, runs = text_of("page"), source.decoded(task)
     if "why" in text:
         show_sentence(text["why"])
     st.markdown(f"**{words['do']}** {text['do']}")
     with st.container(horizontal=True, vertical_alignment="center"):
-        press_button(run_label(stage.worker.status(), stage.shown), key="run", type="primary")
-        if task.link:
-            named = ", ".join(f"{words[name]} {value}" for name, value in task.link.items())
-            label = f"{words['set']} {as_text(named)}"
-            st.button(label, key="learn_set", on_click=_set_controls, args=(task.link,))
-    runs = _decoded_runs(history)
+        source.offer_run(task)
     answer = _ask(task, text, runs)
     result = task.check(Attempt(runs=runs, answer=answer, draws=draws()))
     if result.done and task.name not in done:
         done.add(task.name)
         st.rerun()  # updates the list above and stores the progress
-    _show_result(result, text, history)
-    following = [after.name for task_, after in pairwise((*STEPS, *CHALLENGES)) if task_ is task]
+    _show_result(result, text, source)
+    tasks = [each for each in (*STEPS, *CHALLENGES) if each.name not in source.left_out]
+    following = [after.name for before, after in pairwise(tasks) if before is task]
     if result.done and following:
         st.button(words["next"], key="learn_next", on_click=_go_to, args=(following[0],))
     with st.expander(words["hint"], key=f"hint_{task.name}"):
         st.markdown(text["hint"])
 
 
-def _decoded_runs(history: History) -> list[ShownRun]:
-    """Return the tab's runs whose decoding has ended. The newest run's timing may be unfinished."""
-    decoded = {run.id for run in history.runs if run.decoded}
-    return [run for run in history.shown_runs() if run.id in decoded]
-
-
-def _show_result(result: CheckResult, text: dict[str, Any], history: History) -> None:
+def _show_result(result: CheckResult, text: dict[str, Any], source: LessonRuns) -> None:
     """Draw the result of the check. While a run decodes, an unsolved task shows a note instead."""
 
     def is_decoding() -> bool:
-        run = history.current
-        return run is not None and not run.decoded
+        return source.is_decoding
 
     def draw(decoding: bool) -> None:
         if decoding and not result.done:
             st.info(text_of("page")["waits"])
             return
         numbers = {name: as_text(each) for name, each in result.numbers.items()}
-        message = text["said"][result.name].format(**numbers)
+        waits = "" if result.done else source.none_yet
+        message = waits or text["said"][result.name].format(**numbers)
         (st.success if result.done else st.info)(message)
 
     redraw_while_busy(is_decoding(), is_decoding, bool, draw, seconds=0.5)
-
-
-def _set_controls(link: dict[str, str]) -> None:
-    for name, value in link.items():
-        if name == TARGET_BODY:
-            set_bodies(value, NO_BODY)
-        else:
-            st.session_state[name] = float(value) if "." in value else int(value)
 
 
 def _go_to(name: str) -> None:

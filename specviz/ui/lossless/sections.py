@@ -21,6 +21,10 @@ from specviz.ui.widgets.recorded_example import show_example_caption
 
 RECORDED = ASSETS / "recorded_audits.json"
 TRUE_RULE = "the unmodified loop"
+_ZOO_WORDS = {
+    True: "Inject a bug into the decoding loop to see what",
+    False: "An audit can inject these bugs into the decoding loop. Each card says what",
+}
 
 
 def show_audits(audits: Sequence[AuditJob]) -> None:
@@ -30,14 +34,14 @@ def show_audits(audits: Sequence[AuditJob]) -> None:
     """
     job = _last_of_each(audits).get(None)
     if job is None:
-        _show_example()
+        show_recorded_audits()
     elif job is audits[-1]:
         follow(job, partial(_show_findings, audits))
     else:
         _show_findings([job], key="_before")
 
 
-def _show_example() -> None:
+def show_recorded_audits() -> None:
     courses = _recorded_audits()
     show_example_caption(
         "Audit",
@@ -148,17 +152,18 @@ def show_test() -> None:
 
 
 def show_zoo(
-    audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool, drafted: bool
+    audits: Sequence[AuditJob], start: Callable[..., None] | None, *, busy: bool, drafted: bool
 ) -> None:
     """Show a card per bug: what it does, what it damages and why, and whether an audit found it.
 
     Args:
+        start: Starts an audit with a bug; None if the person may not start one.
         drafted: Whether the drafter is a draft model. With other drafters, no bug can be injected.
     """
     st.markdown("#### The bug zoo")
     st.caption(
-        "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "
-        "what the bug damages: the output's distribution, the speed, or both."
+        f"A check that cannot fail proves nothing. {_ZOO_WORDS[start is not None]} "
+        "the bug damages: the output's distribution, the speed, or both."
         + ("" if drafted else " Bugs can be injected only into runs with a draft model.")
     )
     last = _last_of_each(audits)
@@ -190,7 +195,7 @@ def _show_audit_of(bug: Break, job: AuditJob, audits: Sequence[AuditJob]) -> Non
         draw()
 
 
-def _show_bug(bug: Break, start: Callable[..., None], *, disabled: bool) -> None:
+def _show_bug(bug: Break, start: Callable[..., None] | None, *, disabled: bool) -> None:
     colour = "red" if bug.biased else "orange"
     st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
     st.markdown(as_text(bug.does))
@@ -199,13 +204,11 @@ def _show_bug(bug: Break, start: Callable[..., None], *, disabled: bool) -> None
         f"{PROBABILITY.bare(bug.distance)}."
     )  # fmt: skip
     st.caption(as_text(bug.why + distance))
-    st.button(
-        "Inject it",
-        key=f"break_{bug.name}",
-        disabled=disabled,
-        on_click=start,
-        kwargs={"broken": bug.name},
-    )
+    if start is not None:
+        st.button(
+            "Inject it", key=f"break_{bug.name}", disabled=disabled, on_click=start,
+            kwargs={"broken": bug.name},
+        )  # fmt: skip
 
 
 def _found_words(report: AuditReport, bug: Break) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.access.roles import Action
 from specviz.player.payload import RunStatus
 from specviz.player.server_payload import server_payload
 from specviz.record.server_run import ServerTrace
@@ -18,7 +19,7 @@ RECORDED = ASSETS / "recorded_server_answer.json"
 
 def show_example() -> None:
     trace = _recorded_answer()
-    show_example_caption("Ask", prompt_sentence(trace.prompt))
+    show_example_caption("Ask", prompt_sentence(trace.prompt), Action.ASK_SERVER)
     show_card(trace.info)
     label = f"recorded · {trace.info.title} · {trace.info.model}"
     status = RunStatus(id="recorded answer", state="done", label=label)

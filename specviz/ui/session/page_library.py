@@ -10,6 +10,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from specviz.access.demo import refuse_in_demo
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Person
 from specviz.store import Library, Viewpoint, stored_key, viewpoint_of
 from specviz.ui.session import person
@@ -30,6 +31,8 @@ class PageLibrary(Library):
 
 
 def the_library() -> Library:
+    """Return the library in the current data folder; raises SpecvizError in demo mode."""
+    refuse_in_demo("store runs")
     return PageLibrary()
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import streamlit as st
 
+from specviz.access.demo import is_demo
 from specviz.errors import SpecvizError
 from specviz.store import Library
 from specviz.store.saving import save_run
@@ -21,6 +22,11 @@ from specviz.worker.parent.client import Run
 __all__ = ["RunSaver", "is_worth_saving", "show_save_failure", "the_library", "the_run_saver"]
 
 _LEAST_SECONDS = 1.0  # a superseded run that decoded for less time is not saved
+
+
+def has_library() -> bool:
+    """Return whether there are stored runs at all: the demo has none."""
+    return not is_demo()
 
 
 def is_worth_saving(run: Run) -> bool:

@@ -47,6 +47,11 @@ class PageWorker(Worker):
     fails as if the worker process had refused it.
     """
 
+    def answers(self, seconds: float) -> bool:
+        """Return whether the worker process is there and answers in time."""
+        link = self._link
+        return link is not None and link.answers(seconds)
+
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         action = Action.LOAD if fresh else Action.RUN
         if refusal(action) is None and self._refusal(spec) is None:
@@ -144,8 +149,19 @@ def the_worker() -> Worker:
 
 
 @st.cache_resource(show_spinner=False)
-def _started() -> list[Worker]:
+def _started() -> list[PageWorker]:
     return []
+
+
+def worker_answers(seconds: float) -> bool:
+    """Return whether the shared worker was started and its process answers. Start no worker."""
+    return any(each.answers(seconds) for each in _started())
+
+
+def store_unfinished_runs() -> None:
+    """Stop the runs in progress, store them, and end the worker. For the end of the server."""
+    for each in _started():
+        each.close()
 
 
 def calibrating_worker() -> Worker | None:

@@ -28,7 +28,7 @@ from specviz.ui.compare.kept import KEPT_LINK, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.runs.table import COMPARISON
 from specviz.ui.session.person import may
-from specviz.ui.session.run_saving import the_library
+from specviz.ui.session.run_saving import has_library, the_library
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.values import Value
@@ -112,6 +112,8 @@ def choose_methods(
 
 
 def _fitting(fits: Callable[[Sequence[RunConfig]], bool]) -> dict[str, ComparisonRow]:
+    if not has_library():
+        return {}
     rows = [row for row in the_library().comparisons() if row.num_runs]
     return {row.key: row for row in rows if fits([lane.config for lane in _lanes(row)])}
 

@@ -100,8 +100,7 @@ def show_example() -> None:
         f"This training made the EAGLE-3 head for {CHAT_PAIR} that comes with specviz. From step "
         f"{first.step:,} to step {last.step:,}, the acceptance of the first candidate rose from "
         f"{PROBABILITY.shown(first.accepted[0])} to {PROBABILITY.shown(last.accepted[0])}. A "
-        "training of your own also shows the loss, and the speedup that the acceptance gives on "
-        "this machine.",
+        "training of your own also shows the loss, and the speedup that the acceptance gives.",
     )
     _show_acceptance(checks, None)
 

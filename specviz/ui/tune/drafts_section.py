@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.figures.speedup_words import shown_speedup
 from specviz.tune.advice import (
     ON_SIMILAR_TEXTS,
@@ -16,6 +17,7 @@ from specviz.tune.advice import (
 )
 from specviz.tune.answer import Answer
 from specviz.tune.confirming import RaceJob
+from specviz.ui.session.person import the_person
 from specviz.ui.tune.charts import candidates_chart
 from specviz.ui.tune.current import follow, race, shown_race
 from specviz.ui.tune.opening import offer_rows
@@ -25,7 +27,7 @@ from specviz.ui.widgets.plain_text import as_text
 
 
 def show_candidates(answer: Answer) -> None:
-    rows = answer.ranked
+    rows, may = answer.ranked, the_person().may(Action.MEASURE)
     if not rows:
         st.caption("No candidate has a speedup yet.")
         return
@@ -45,12 +47,12 @@ def show_candidates(answer: Answer) -> None:
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
         f"Ranked at temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The first rank is "
-        "partly due to chance, so check the intervals and press Confirm."
+        f"partly due to chance, so check the intervals{' and press Confirm' if may else ''}."
     )
     if unknown := unranked_text(answer):
         st.caption(as_text(unknown))
     offer_rows(answer)
-    if len(rows) > 1 and answer.question.text is None:
+    if may and len(rows) > 1 and answer.question.text is None:
         _show_confirm(answer)
     show_chart(
         candidates_chart(

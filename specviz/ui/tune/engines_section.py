@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz import ROOT
+from specviz.access.roles import Action
 from specviz.errors import SpecvizError
 from specviz.tune.answer import Answer
 from specviz.tune.engine_finding import settings_for
+from specviz.ui.session.person import the_person
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 
@@ -43,11 +46,16 @@ def show_engines(answer: Answer) -> None:
     settings = next(each for each in found if each.engine == engine)
     for snippet in settings.snippets:
         st.markdown(f"**{as_text(snippet.label)}**" + _tau_text(snippet.tau))
-        st.code(snippet.text, language=snippet.language, wrap_lines=True)
+        st.code(_without_place(snippet.text), language=snippet.language, wrap_lines=True)
     for note in settings.notes:
         st.caption(f"▲ {as_text(note)}")
     named = as_text(f"{settings.engine} {settings.version}")
     st.caption(f"Option names are from the source code of {named}.")
+
+
+def _without_place(text: str) -> str:
+    """Return settings with relative paths, unless the reader may see where specviz is installed."""
+    return text if the_person().may(Action.MEASURE) else text.replace(f"{ROOT}/", "")
 
 
 def _tau_text(tau: float | None) -> str:

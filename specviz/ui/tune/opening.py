@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.comparison.plan import MAX_LANES
 from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
@@ -15,6 +16,7 @@ from specviz.tune.measuring import Choice, plan_of_cells
 from specviz.tune.surface import Cell
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.settings import take_settings
+from specviz.ui.session.person import the_person
 from specviz.ui.session.presses import press
 from specviz.ui.widgets.pair_boxes import put_pair, set_bodies, shown_pair
 from specviz.ui.widgets.prompt_boxes import EARLIER
@@ -32,7 +34,7 @@ def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -
     """Draw a button that opens the setting on Watch; draw nothing if Watch cannot run it."""
     config = _config(candidate, cell)
     unwatchable = candidate.lane.spec.served or answer.question.text is not None
-    if unwatchable or unsupported_settings(config):
+    if unwatchable or unsupported_settings(config) or not the_person().may(Action.RUN):
         return
     prompt = answer.question.items[0].prompt
     st.button("Watch this setting", key=key, on_click=_to_watch, args=(prompt, candidate, cell))
@@ -41,6 +43,8 @@ def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -
 def offer_rows(answer: Answer) -> None:
     """Draw controls to open a row of the ranking on Watch, or the first rows on Compare."""
     rows = answer.ranked
+    if not the_person().may(Action.MEASURE):
+        return
     if answer.question.text is not None or any(each.lane.spec.served for each, _ in rows):
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="tune_open"):

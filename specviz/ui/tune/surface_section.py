@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.figures.speedup_words import is_too_wide, shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
@@ -27,6 +28,7 @@ from specviz.tune.methods import same_method
 from specviz.tune.surface import Cell
 from specviz.tune.tune_job import TuneJob
 from specviz.ui.session.history import session_history
+from specviz.ui.session.person import the_person
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
 from specviz.ui.tune.current import follow, measure, measured_since, shown_cells
 from specviz.ui.tune.opening import offer_watch
@@ -193,7 +195,7 @@ def _show_chosen(
             width="content",
         )
         offer_watch(answer, candidate, first, key="tune_watch")
-        if answer.question.text is None and not given:
+        if answer.question.text is None and not given and the_person().may(Action.MEASURE):
             _offer_measuring(answer, candidate, cells if chosen else [])
     if not given and (measuring := shown_cells(answer)) is not None:
         show_measured(measuring)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz.access.roles import Action
+from specviz.ui.session.person import the_person
 from specviz.ui.widgets.plain_text import as_text
 
 
@@ -11,14 +13,14 @@ def prompt_sentence(prompt: str) -> str:
     return f"The prompt is “{as_text(' '.join(prompt.split()))}”"
 
 
-def show_example_caption(press: str, about: str) -> None:
+def show_example_caption(press: str, about: str, needed: Action = Action.MEASURE) -> None:
     """Draw the caption of a recorded result.
 
     Args:
-        press: The label of the button that makes a new result.
+        press: The label of the button that makes a new result. The caption names it only to
+            people who may do what it needs.
         about: Sentences on what was measured.
     """
-    st.caption(
-        f"**Recorded example** from another machine; press *{press}* for a result of your own. "
-        f"{about}"
-    )
+    may = the_person().may(needed)
+    own = f"; press *{press}* for a result of your own" if may else ""
+    st.caption(f"**Recorded example** from another machine{own}. {about}")

@@ -6,19 +6,26 @@ When the dashboard closes its end or dies, the worker process ends at once.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Lock, Thread
 
 from specviz.worker.child.interrupts import TaskInterrupts
-from specviz.worker.messages import Event, Request, Signal, StopSignal
+from specviz.worker.messages import Event, PingSignal, Pong, Request, Signal, StopSignal
 
 
 class Inbox:
-    """A queue of requests; a thread receives the requests and records stop and cancel signals."""
+    """A queue of requests; a thread receives the requests and records stop and cancel signals.
 
-    def __init__(self, connection: Connection, interrupts: TaskInterrupts) -> None:
+    The thread answers pings with ``send``.
+    """
+
+    def __init__(
+        self, connection: Connection, interrupts: TaskInterrupts, send: Callable[[Pong], None]
+    ) -> None:
         self._connection = connection
+        self._send = send
         self._interrupts = interrupts
         self._requests: SimpleQueue[Request] = SimpleQueue()
         self._stopped: set[str] = set()
@@ -56,6 +63,8 @@ class Inbox:
                 self._requests.put(message)
             case StopSignal():
                 self._stopped.add(message.request_id)
+            case PingSignal():
+                self._send(Pong(request_id=message.request_id))
             case _:
                 self._cancelled.add(message.request_id)
 
@@ -67,7 +76,7 @@ class Outbox:
         self._connection = connection
         self._lock = Lock()
 
-    def send(self, event: Event) -> None:
+    def send(self, event: Event | Pong) -> None:
         try:
             with self._lock:
                 self._connection.send(event)

@@ -60,7 +60,7 @@ class Process:
     def __init__(self, connection: Connection) -> None:
         self._send = Outbox(connection).send
         self._interrupts = TaskInterrupts()
-        self._inbox = Inbox(connection, self._interrupts)
+        self._inbox = Inbox(connection, self._interrupts, self._send)
         self._pairs = WorkerPairs(self._send, self._inbox)
         self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._pairs)
 

@@ -101,9 +101,9 @@ class Worker:
                 self.cancel_release(session)
             self._forget_all()
         atexit.unregister(self.close)
+        self._report_ended_runs()  # first, because the process may take seconds to end
         if link is not None:
             link.close()
-        self._report_ended_runs()
 
     def status(self) -> PairStatus:
         with self._lock:

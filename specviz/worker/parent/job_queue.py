@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import RLock, Thread
 
+from specviz.access.demo import refuse_in_demo
 from specviz.measure.background_job import Job
 
 _REMEMBERED = 8  # finished jobs
@@ -43,6 +44,8 @@ class JobQueue:
         return next((job for job in reversed(self.jobs) if job.name == name), None)
 
     def start(self, job: Job) -> None:
+        """Queue a job; raises SpecvizError in demo mode."""
+        refuse_in_demo("measure anything")
         with self._lock:
             over = [each for each in self._jobs if not each.going]
             forgotten = set(over[: max(0, len(over) - _REMEMBERED + 1)])

@@ -10,14 +10,17 @@ import os
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from threading import Event as Flag
 from threading import Thread
 
+from specviz.access.demo import refuse_in_demo
 from specviz.folders import child_environment
-from specviz.worker.messages import Event, Request, Signal
+from specviz.worker.messages import Event, PingSignal, Pong, Request, Signal
 
 _SECONDS_TO_END = 5.0
 
@@ -26,7 +29,8 @@ class Link:
     """A worker process. A thread calls ``on_event`` for each event, then ``on_end`` once.
 
     ``on_end`` gets the exit code, or None if the process did not start. A second thread sends
-    messages, so callers never block, even if a large prompt fills the socket's buffer.
+    messages, so callers never block, even if a large prompt fills the socket's buffer. In demo
+    mode, no process is started: creating a link raises SpecvizError.
     """
 
     def __init__(
@@ -34,10 +38,12 @@ class Link:
         on_event: Callable[[Link, Event], None],
         on_end: Callable[[Link, int | None], None],
     ) -> None:
+        refuse_in_demo("load models")
         self._on_event = on_event
         self._on_end = on_end
         self._ours, self._theirs = socket.socketpair()
         self._connection = Connection(os.dup(self._ours.fileno()))
+        self._pings: dict[str, Flag] = {}
         self._to_send: SimpleQueue[Request | Signal | None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = Thread(target=self._run, name="worker link", daemon=True)
@@ -55,6 +61,15 @@ class Link:
         A message to a process that has just died is lost; ``on_end`` is called in any case.
         """
         self._to_send.put(message)
+
+    def answers(self, seconds: float) -> bool:
+        """Return whether the process answers a ping in time."""
+        ping, answered = PingSignal(request_id=uuid.uuid4().hex), Flag()
+        self._pings[ping.request_id] = answered
+        self.send(ping)
+        found = answered.wait(seconds)
+        self._pings.pop(ping.request_id, None)
+        return found
 
     def close(self) -> None:
         """End the process and wait for its end."""
@@ -91,6 +106,10 @@ class Link:
                 event = self._connection.recv()
             except (EOFError, OSError):
                 return  # the process ended, possibly in the middle of a message
+            if isinstance(event, Pong):
+                if (answered := self._pings.get(event.request_id)) is not None:
+                    answered.set()
+                continue
             self._on_event(self, event)
 
     def _wait(self) -> int | None:

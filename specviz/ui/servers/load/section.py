@@ -8,6 +8,7 @@ from functools import partial
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.access.roles import Action
 from specviz.load.foreign import ForeignLoad
 from specviz.load.load_job import LOAD_JOB, LoadJob
 from specviz.load.order import LoadOrder
@@ -110,8 +111,19 @@ def _show_sweeps(own: LoadSweep | None) -> None:
             )  # fmt: skip
     elif foreign is not None:
         show_foreign(foreign)
-    elif RECORDED.is_file():
-        show_example_caption("Measure under load", _ABOUT)
+    else:
+        _show_example()
+
+
+def show_recorded_load() -> None:
+    """Draw the tab for people who may not send requests: the recorded sweep."""
+    st.caption(f"{_LEAD} {chapter_link('load')}")
+    _show_example()
+
+
+def _show_example() -> None:
+    if RECORDED.is_file():
+        show_example_caption("Measure under load", _ABOUT, Action.ASK_SERVER)
         show_results(shown_sweep(_recorded()), key="recorded")
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.access.roles import Action
 from specviz.errors import SpecvizError
 from specviz.figures.paired import Ratio
 from specviz.quality.experiment import (
@@ -51,6 +52,7 @@ from specviz.ui.session.background_jobs import (
     shown_job,
     the_job_queue,
 )
+from specviz.ui.session.person import the_person
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import the_worker
 from specviz.ui.theory.bias.win_rate_chart import RulePoint, win_rate_chart
@@ -100,6 +102,9 @@ def take_linked_experiment() -> bool:
 
 
 def show_quality() -> None:
+    if not the_person().may(Action.MEASURE):
+        _show_recorded()
+        return
     status = the_worker().status()
     spec = active_spec(status)
     chat = has_chat(status, spec)

@@ -121,11 +121,16 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
-    """Draw the button that starts a claim's runs, or repeats them after results or an error."""
+    """Draw the button that starts a claim's runs, or repeats them after results or an error.
+
+    Draw nothing for a person who may not start them.
+    """
+    if not may(Action.MEASURE):
+        return
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",
-        disabled=runs.going(run) is not None or not may(Action.MEASURE),
+        disabled=runs.going(run) is not None,
         on_click=start,
         args=(run, card),
     )

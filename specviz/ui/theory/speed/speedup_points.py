@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from specviz.access.roles import Action
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.formulas import timed_interval
 from specviz.record.run_config import method_words
@@ -24,6 +25,7 @@ from specviz.theory.papers import (
 )
 from specviz.theory.speed import alpha_for_speedup
 from specviz.ui.session.history import RECORDED, History, ShownRun, recorded_run
+from specviz.ui.session.person import the_person
 from specviz.ui.theory.speed.charts import SpeedupPoint
 from specviz.ui.widgets.plain_text import as_text
 
@@ -124,6 +126,8 @@ def _show_run(shown: ShownRun) -> None:
                 st.metric(label, each.shown(figures), width=160, help=text)
     if interval := timed_interval(figures):
         st.caption(f"Observed speedup on this text and machine: {interval}.")
+    if not the_person().may(Action.RUN):
+        return
     st.page_link(
         "pages/watch.py",
         label="Open Watch with these settings",
