@@ -186,7 +186,12 @@ def _write(path: Path, state: dict[str, Any]) -> None:
 
 def _resume(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> _State:
     state = torch.load(path, weights_only=True)
-    model.load_state_dict(state["model"])
+    try:
+        model.load_state_dict(state["model"])
+    except RuntimeError:  # written by a version whose drafts had other matrices
+        raise TrainingError(
+            f"{path.name} has the weights of another draft.", remedy="Choose another folder."
+        ) from None
     for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)
     return _State(int(state["step"]), float(state.get("best", float("-inf"))))

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,10 +95,14 @@ def check_chats(engine: str, findings: Findings) -> None:
 
 
 def check_prompts(
-    info: ServerInfo, pair: Pair, settings: ServerSettings, findings: Findings
+    info: ServerInfo,
+    pair: Pair,
+    settings: ServerSettings,
+    findings: Findings,
+    prompts: Sequence[str] = PROMPTS,
 ) -> None:
     before = read_counters(info)
-    traces = [finished(ask(info, prompt, settings)) for prompt in PROMPTS]
+    traces = [finished(ask(info, prompt, settings)) for prompt in prompts]
     after = counters_after(info, before, sum(trace.num_tokens for trace in traces))
     summed = [*(adds_up(trace) for trace in traces)]
     findings.check("rounds add up to the engine's totals", sum(summed), len(traces))
@@ -214,7 +218,10 @@ def same_rounds(trace: ServerTrace, ours: list[Round]) -> bool:
 
 
 def print_rates(traces: list[ServerTrace], ours: list[list[Round]]) -> None:
-    """Return accepted / drafted on the full-length rounds that both have."""
+    """Print the share of accepted candidates, and their number per round.
+
+    Only the full-length rounds that both have count.
+    """
     pairs = [
         (theirs, mine)
         for trace, rounds in zip(traces, ours, strict=True)
@@ -222,9 +229,13 @@ def print_rates(traces: list[ServerTrace], ours: list[list[Round]]) -> None:
         if theirs.drafted == mine.num_drafted and mine.cut is None
     ]
     drafted = sum(mine.num_drafted for _, mine in pairs)
-    theirs = sum(each.accepted or 0 for each, _ in pairs) / drafted
-    mine = sum(each.num_accepted for _, each in pairs) / drafted
-    print(f"  accepted / drafted on {len(pairs)} rounds: {theirs:.4f}, ours {mine:.4f}")
+    theirs = sum(each.accepted or 0 for each, _ in pairs)
+    mine = sum(each.num_accepted for _, each in pairs)
+    print(
+        f"  accepted / drafted on {len(pairs)} rounds: {theirs / drafted:.4f}, ours "
+        f"{mine / drafted:.4f}; accepted per round: {theirs / len(pairs):.3f}, ours "
+        f"{mine / len(pairs):.3f}"
+    )
 
 
 def check_merged(info: ServerInfo, findings: Findings) -> None:

@@ -105,7 +105,7 @@ def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torc
         case "medusa":
             return MedusaDraft(target, kept, plan.positions)
         case "small":
-            return SmallDraft(pair, target, plan.layers, plan.positions)
+            return SmallDraft(pair, target, kept, plan.layers, plan.positions)
 
 
 def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:

@@ -119,13 +119,14 @@ def draft_size(plan: TrainingPlan, target: ModelShape) -> DraftSize:
         case "small":
             layer = width * (queries + 2 * keys) + queries * width + 3 * width * inner
             own = min(plan.layers, target.shape.layers) * layer + output
-            table = 0 if target.tied else target.vocabulary * width
+            reduced = kept_tokens(plan, target) < target.vocabulary
+            table = target.vocabulary * width if reduced or not target.tied else 0
             return DraftSize(trained=own + table, read=own)
 
 
 def kept_tokens(plan: TrainingPlan, target: ModelShape) -> int:
-    """Return how many different tokens the draft can propose. A small model can propose all."""
-    if plan.kind == "small" or not 0 < plan.vocabulary < target.vocabulary:
+    """Return how many different tokens the draft can propose."""
+    if not 0 < plan.vocabulary < target.vocabulary:
         return target.vocabulary
     return plan.vocabulary
 
