@@ -100,7 +100,9 @@ def check_prompts(
     settings: ServerSettings,
     findings: Findings,
     prompts: Sequence[str] = PROMPTS,
+    gamma: int = real_engines.GAMMA,
 ) -> None:
+    """Check an engine's rounds. ``gamma``: candidates per round, if the engine does not say."""
     before = read_counters(info)
     traces = [finished(ask(info, prompt, settings)) for prompt in prompts]
     after = counters_after(info, before, sum(trace.num_tokens for trace in traces))
@@ -110,7 +112,7 @@ def check_prompts(
     lengths = [trace.prompt_tokens == len(prompt_ids(pair, trace)) for trace in traces]
     findings.check("prompts have as many tokens as ours", sum(lengths), len(traces))
     print(f"  grounds: {dict(Counter(trace.grounds for trace in traces))}")
-    ours = [our_rounds(pair, trace) for trace in traces]
+    ours = [our_rounds(pair, trace, trace.info.gamma or gamma) for trace in traces]
     words = [same_text(pair, trace) for trace in traces]
     findings.check("greedy text equals ours", sum(words), len(words))
     same = [same_rounds(trace, rounds) for trace, rounds in zip(traces, ours, strict=True)]
@@ -200,9 +202,8 @@ def prompt_ids(pair: Pair, trace: ServerTrace) -> list[int]:
     return encode_prompt(pair, trace.prompt, chat=trace.settings.chat)
 
 
-def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
+def our_rounds(pair: Pair, trace: ServerTrace, gamma: int) -> list[Round]:
     """Return our rounds from where the other engine begins to draft, after its first token."""
-    gamma = trace.info.gamma or 5
     config = RunConfig(
         temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma, drafter=drafter_of(pair)
     )

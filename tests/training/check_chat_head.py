@@ -40,9 +40,9 @@ def main(*, every: bool, quantised: bool) -> int:
         PairSpec(name=CHAT_HEAD, threads=1, device="cpu", dtype="auto" if quantised else "float32")
     )
     with serving(pair, quantised=quantised) as address:
-        info = find_server(address)
-        print(f"{info.title}, {CHAT_HEAD}, γ {info.gamma}", flush=True)
-        check_prompts(info, pair, replace(SETTINGS, chat=True), findings, prompts(every=every))
+        info, chosen = find_server(address), prompts(every=every)
+        print(f"{info.title}, {CHAT_HEAD}, γ {GAMMA}, {len(chosen)} prompts", flush=True)
+        check_prompts(info, pair, replace(SETTINGS, chat=True), findings, chosen, GAMMA)
     return 0 if quantised else findings.wrong
 
 

@@ -101,10 +101,7 @@ class FolderSource(Source):
         del config, dtype, report  # transformers reports no progress
         stated = read_object(self.folder / _CONFIG)
         if proposed_count(stated) is not None:
-            whole = partial(
-                AutoModelForCausalLM.from_pretrained, self.folder, use_safetensors=True, **LOCAL
-            )
-            return reduced_loader(whole, self._named_weights(), self.name)
+            return reduced_loader(self._named_weights(), self.name)
         renamed = TEXT_WEIGHTS.get(stated["model_type"], {})
         names = {f"^{re.escape(prefix)}": own for prefix, own in renamed.items()} or None
         load = AutoModelForCausalLM.from_pretrained
