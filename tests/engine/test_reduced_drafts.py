@@ -209,5 +209,5 @@ class TestFolders:
         if damage != "missing":
             tensors[OFFSETS] = offsets
         save_file(tensors, path, {"format": "pt"})
-        with pytest.raises(PairError, match="output matrix .* do not fit"):
+        with pytest.raises(PairError, match=r"output matrix .* do not fit"):
             load_pair(self.spec(folder))

@@ -1,11 +1,11 @@
-"""The shipped head in llama.cpp: ``python -m tests.training.check_chat_head [--all] [--quantised]``.
+"""The shipped head in llama.cpp: ``python -m tests.training.check_chat_head``.
 
-llama.cpp serves SmolLM2-135M-Instruct with its EAGLE-3 head, exported as GGUF, with one slot. Greedy
-answers to the first chat prompt of each task (``--all``: to all chat prompts) must be our texts, and
-the accepted candidates ours round by round. Both engines run the target in float32, because each
-rounds the activations of quantised products in its own way. ``--quantised``: the target as it is
-stored; the texts may then differ, and the figures are only printed. Needs `make chat` and `make
-rivals`. Prints figures; exits with 1 if one is wrong.
+llama.cpp serves SmolLM2-135M-Instruct with its EAGLE-3 head, exported as GGUF, with one slot.
+Greedy answers to the first chat prompt of each task must be our texts, and the accepted candidates
+ours round by round. Both engines run the target in float32, because each rounds the activations of
+quantised products in its own way. ``--quantised``: the target as it is stored; the texts may then
+differ, and the figures are only printed. ``--all``: all chat prompts that begin a conversation.
+Needs `make chat` and `make rivals`. Prints figures; exits with 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from specviz.bench.gguf_model import write_model
 from specviz.engine import Pair, load_pair
 from specviz.engine.loading.gguf_vocabulary import vocabulary_of
+from specviz.engine.model.chat_template import render_chat
+from specviz.record.conversations import Conversation
 from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file, pairs_folder
 from specviz.record.prompts import read_chat_prompts
 from specviz.servers import find_server
@@ -40,17 +41,25 @@ def main(*, every: bool, quantised: bool) -> int:
         PairSpec(name=CHAT_HEAD, threads=1, device="cpu", dtype="auto" if quantised else "float32")
     )
     with serving(pair, quantised=quantised) as address:
-        info, chosen = find_server(address), prompts(every=every)
+        info, chosen = find_server(address), prompts(pair, every=every)
         print(f"{info.title}, {CHAT_HEAD}, γ {GAMMA}, {len(chosen)} prompts", flush=True)
-        check_prompts(info, pair, replace(SETTINGS, chat=True), findings, chosen, GAMMA)
+        check_prompts(info, pair, SETTINGS, findings, chosen, GAMMA)
     return 0 if quantised else findings.wrong
 
 
-def prompts(*, every: bool) -> list[str]:
-    """Return chat prompts: the first of each task, or all that begin a conversation."""
+def prompts(pair: Pair, *, every: bool) -> list[str]:
+    """Return chat prompts in the chat template: the first of each task, or all that begin a chat.
+
+    As texts, they are answered token by token. In chats, llama.cpp joins tokens whose bytes are no
+    whole character, and their rounds with them.
+    """
     known = [each for each in read_chat_prompts() if not each.before]
     firsts = {each.kind: each for each in reversed(known)}
-    return [each.text for each in known if every or firsts[each.kind] is each]
+    return [
+        render_chat(pair.tokenizer, CHAT_PAIR, Conversation(before=(), text=each.text).messages)
+        for each in known
+        if every or firsts[each.kind] is each
+    ]
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""Predicted and measured costs of trainings: ``python -m tests.training.measure_estimates [KIND…]``.
+"""Predicted and measured costs of trainings: ``python -m tests.training.measure_estimates``.
 
 Trains a draft of each kind for SmolLM2-135M-Instruct, with few texts and steps, and prints what the
 command predicts beside what was measured: the time of each stage, disk space, and the cost of a
-draft step. ``--embedded``: for the embedded target. ``--float``: the target in floating point.
-Needs `make chat`.
+draft step. Arguments: kinds of drafts; by default all. ``--embedded``: for the embedded target.
+``--float``: the target in floating point. Needs `make chat`.
 """
 
 from __future__ import annotations
