@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,16 +95,10 @@ def check_chats(engine: str, findings: Findings) -> None:
 
 
 def check_prompts(
-    info: ServerInfo,
-    pair: Pair,
-    settings: ServerSettings,
-    findings: Findings,
-    prompts: Sequence[str] = PROMPTS,
-    gamma: int = real_engines.GAMMA,
+    info: ServerInfo, pair: Pair, settings: ServerSettings, findings: Findings
 ) -> None:
-    """Check an engine's rounds. ``gamma``: candidates per round, if the engine does not say."""
     before = read_counters(info)
-    traces = [finished(ask(info, prompt, settings)) for prompt in prompts]
+    traces = [finished(ask(info, prompt, settings)) for prompt in PROMPTS]
     after = counters_after(info, before, sum(trace.num_tokens for trace in traces))
     summed = [*(adds_up(trace) for trace in traces)]
     findings.check("rounds add up to the engine's totals", sum(summed), len(traces))
@@ -112,7 +106,8 @@ def check_prompts(
     lengths = [trace.prompt_tokens == len(prompt_ids(pair, trace)) for trace in traces]
     findings.check("prompts have as many tokens as ours", sum(lengths), len(traces))
     print(f"  grounds: {dict(Counter(trace.grounds for trace in traces))}")
-    ours = [our_rounds(pair, trace, trace.info.gamma or gamma) for trace in traces]
+    gamma = info.gamma or real_engines.GAMMA
+    ours = [our_rounds(pair, trace, gamma) for trace in traces]
     words = [same_text(pair, trace) for trace in traces]
     findings.check("greedy text equals ours", sum(words), len(words))
     same = [same_rounds(trace, rounds) for trace, rounds in zip(traces, ours, strict=True)]

@@ -1,11 +1,13 @@
 """The shipped head in llama.cpp: ``python -m tests.training.check_chat_head``.
 
 llama.cpp serves SmolLM2-135M-Instruct with its EAGLE-3 head, exported as GGUF, with one slot.
-Greedy answers to the first chat prompt of each task must be our texts, and the accepted candidates
-ours round by round. Both engines run the target in float32, because each rounds the activations of
-quantised products in its own way. ``--quantised``: the target as it is stored; the texts may then
-differ, and the figures are only printed. ``--all``: all chat prompts that begin a conversation.
-Needs `make chat` and `make rivals`. Prints figures; exits with 1 if one is wrong.
+Greedy answers to the first chat prompt of each task must be our texts, and in every answer, as many
+candidates must be drafted and accepted as here, without the last round, which the length limit may
+cut. Rounds are not compared one by one: llama.cpp reports a token whose bytes are no whole
+character together with the next one. Both engines run the target in float32, because each rounds
+the activations of quantised products in its own way. ``--quantised``: the target as it is stored;
+the texts may then differ, and the figures are only printed. ``--all``: all chat prompts that begin
+a conversation. Needs `make chat` and `make rivals`. Prints figures; exits with 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -13,23 +15,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from specviz.bench.gguf_model import write_model
 from specviz.engine import Pair, load_pair
 from specviz.engine.loading.gguf_vocabulary import vocabulary_of
-from specviz.engine.model.chat_template import render_chat
-from specviz.record.conversations import Conversation
 from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file, pairs_folder
 from specviz.record.prompts import read_chat_prompts
-from specviz.servers import find_server
+from specviz.record.server_run import ServerInfo, ServerTrace
+from specviz.record.trace import Round
+from specviz.servers import ask, find_server, rates, read_counters
 from specviz.training.drafts.export import export
 from tests.servers import real_engines
-from tests.servers.check_real import SETTINGS, Findings, check_prompts
+from tests.servers.check_real import (
+    SETTINGS,
+    Findings,
+    counters_after,
+    finished,
+    our_rounds,
+    same_text,
+)
 from tests.servers.real_engines import Drafting
 
 GAMMA = 3
+Sums = tuple[int, int, int]  # emitted, drafted and accepted tokens
 
 
 def main(*, every: bool, quantised: bool) -> int:
@@ -41,25 +52,57 @@ def main(*, every: bool, quantised: bool) -> int:
         PairSpec(name=CHAT_HEAD, threads=1, device="cpu", dtype="auto" if quantised else "float32")
     )
     with serving(pair, quantised=quantised) as address:
-        info, chosen = find_server(address), prompts(pair, every=every)
+        info, chosen = find_server(address), prompts(every=every)
         print(f"{info.title}, {CHAT_HEAD}, γ {GAMMA}, {len(chosen)} prompts", flush=True)
-        check_prompts(info, pair, SETTINGS, findings, chosen, GAMMA)
+        check(info, pair, chosen, findings)
     return 0 if quantised else findings.wrong
 
 
-def prompts(pair: Pair, *, every: bool) -> list[str]:
-    """Return chat prompts in the chat template: the first of each task, or all that begin a chat.
+def check(info: ServerInfo, pair: Pair, chosen: list[str], findings: Findings) -> None:
+    before = read_counters(info)
+    traces = [finished(ask(info, prompt, replace(SETTINGS, chat=True))) for prompt in chosen]
+    after = counters_after(info, before, sum(trace.num_tokens for trace in traces))
+    ours = [our_rounds(pair, trace, GAMMA) for trace in traces]
+    same = [same_text(pair, trace) for trace in traces]
+    findings.check("greedy text equals ours", sum(same), len(same))
+    sums = [sums_of(*each) for each in zip(traces, ours, strict=True)]
+    equal = [theirs == mine for theirs, mine in sums]
+    findings.check("as many tokens, drafted and accepted as ours", sum(equal), len(equal))
+    theirs, mine = ([sum(column) for column in zip(*each, strict=True)] for each in zip(*sums))
+    rounds = mine[1] / GAMMA
+    print(
+        f"  {rounds:.0f} drafts of {GAMMA} candidates: {theirs[2] / rounds:.3f} accepted per draft, "
+        f"ours {mine[2] / rounds:.3f}"
+    )
+    print(f"  by its counters, with the last rounds: {rates(before, after)}")
 
-    As texts, they are answered token by token. In chats, llama.cpp joins tokens whose bytes are no
-    whole character, and their rounds with them.
+
+def sums_of(trace: ServerTrace, ours: list[Round]) -> tuple[Sums, Sums]:
+    """Return emitted, drafted and accepted tokens of both, up to the first token of the last round.
+
+    The last round is left out where both have it; their rounds follow the first token.
     """
+    whole = ours[:-1]
+    mine = (
+        sum(len(each.emitted) for each in whole),
+        sum(each.num_drafted for each in whole),
+        sum(each.num_accepted for each in whole),
+    )
+    emitted = drafted = accepted = 0
+    for each in trace.rounds[1:]:
+        if emitted >= mine[0]:
+            break
+        emitted += each.num_tokens
+        drafted += each.drafted or 0
+        accepted += each.accepted or 0
+    return (emitted, drafted, accepted), mine
+
+
+def prompts(*, every: bool) -> list[str]:
+    """Return chat prompts: the first of each task, or all that begin a conversation."""
     known = [each for each in read_chat_prompts() if not each.before]
     firsts = {each.kind: each for each in reversed(known)}
-    return [
-        render_chat(pair.tokenizer, CHAT_PAIR, Conversation(before=(), text=each.text).messages)
-        for each in known
-        if every or firsts[each.kind] is each
-    ]
+    return [each.text for each in known if every or firsts[each.kind] is each]
 
 
 @contextmanager

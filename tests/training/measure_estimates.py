@@ -2,8 +2,10 @@
 
 Trains a draft of each kind for SmolLM2-135M-Instruct, with few texts and steps, and prints what the
 command predicts beside what was measured: the time of each stage, disk space, and the cost of a
-draft step. Arguments: kinds of drafts; by default all. ``--embedded``: for the embedded target.
-``--float``: the target in floating point. Needs `make chat`.
+draft step. The times are those of the processor, with one thread, so other work on the machine
+changes them little. Arguments: kinds of drafts; by default all. ``--embedded``: for the embedded
+target. ``--float``: the target in floating point. ``--texts``, ``--longest``, ``--steps``: of the
+training. Needs `make chat`. Set OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 from specviz.engine import body_room, load_pair
@@ -24,15 +27,13 @@ from specviz.training.drafts.estimate import estimate, measured_arithmetic
 from specviz.training.drafts.plan import KINDS, DraftKind, TextPlan, TrainingPlan
 from specviz.training.drafts.progress import Collecting, Computing, Trained
 
-TEXTS = TextPlan(count=64, longest=256)
-STEPS = 16
 CONTEXT = 256
 WRITING, COMPUTING, TRAINING = "writing", "computing", "training"
 
 
-def main(kinds: list[DraftKind], spec: PairSpec) -> None:
+def main(kinds: list[DraftKind], spec: PairSpec, texts: TextPlan, steps: int) -> None:
     for kind in kinds:
-        plan = TrainingPlan(kind=kind, texts=TEXTS, steps=STEPS)
+        plan = TrainingPlan(kind=kind, texts=texts, steps=steps, length=min(256, texts.longest))
         with TemporaryDirectory(prefix="specviz-") as temporary:
             compare(plan, spec, Path(temporary))
 
@@ -41,19 +42,19 @@ def compare(plan: TrainingPlan, spec: PairSpec, folder: Path) -> None:
     found = estimate(plan, body_room(spec), measured_arithmetic())
     assert found is not None
     pair = load_pair(spec)
-    seconds, tokens, last = {WRITING: 0.0, COMPUTING: 0.0}, 0, time.monotonic()
+    seconds, tokens, last = {WRITING: 0.0, COMPUTING: 0.0}, 0, time.process_time()
     steps = list[float]()
     for value in train_draft(pair, plan, folder):
-        now = time.monotonic()
+        now = time.process_time()
         if isinstance(value, Collecting):
             seconds[WRITING] += now - last
             tokens = value.tokens
         if isinstance(value, Computing):
             seconds[COMPUTING] += now - last
         if isinstance(value, Trained):
-            steps.append(value.seconds)
+            steps.append(now - last)
         last = now
-    seconds[TRAINING] = sum(steps[1:]) / (len(steps) - 1) * plan.steps
+    seconds[TRAINING] = median(steps[1:]) * plan.steps
     predicted = {
         WRITING: found.writing, COMPUTING: found.computing, TRAINING: found.training,
     }  # fmt: skip
@@ -99,12 +100,17 @@ if __name__ == "__main__":
     parser.add_argument("kinds", nargs="*", metavar="KIND")
     parser.add_argument("--embedded", action="store_true")
     parser.add_argument("--float", action="store_true")
+    parser.add_argument("--texts", type=int, default=16)
+    parser.add_argument("--longest", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=8)
     given = parser.parse_args()
     chosen: list[DraftKind] = [each for each in KINDS if each in (given.kinds or KINDS)]
     main(
         chosen,
         PairSpec(
-            name=None if given.embedded else CHAT_PAIR, threads=2,
+            name=None if given.embedded else CHAT_PAIR, threads=1,
             dtype="float32" if given.float else "auto",
         ),
+        TextPlan(count=given.texts, longest=given.longest),
+        given.steps,
     )  # fmt: skip
