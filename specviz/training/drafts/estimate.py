@@ -26,7 +26,8 @@ _TOKEN_STATE_BYTES = 8  # log-sum-exp and the likeliest token
 _KEPT_COPIES = 4  # of a draft's weights: those in training, the optimisers' two, the best ones
 _BACKWARD = 3  # a training step computes this many times what a forward pass does
 # Speeds that were measured with SmolLM2-135M, relative to that of a large product in float32:
-_FORWARD_SHARE = 0.85  # of passes over texts
+_WRITING_SHARE = 0.5  # of passes with a token of each text, and of the draws
+_FORWARD_SHARE = 0.85  # of passes over whole texts
 _TRAINING_SHARE = 0.55  # of a draft's passes and their gradients
 _SLOW_BFLOAT16 = 0.18  # of products in bfloat16, without instructions for them
 _PACKED_SPEED = 0.62  # bytes of quantised weights in a step per second, relative to float32
@@ -88,7 +89,7 @@ def estimate(
     tokens = plan.texts.count * plan.texts.longest
     states = state_bytes(target.shape.width, PLACES if plan.kind == "eagle3" else 0)
     passes = tokens / min(plan.texts.together, plan.texts.count)
-    once = 2 * parameters_of(target.shape, target) / (_FORWARD_SHARE * arithmetic)  # per token
+    reading = tokens * 2 * parameters_of(target.shape, target) / arithmetic  # at full speed
     learning = plan.tokens * learning_operations(plan, target) / _TRAINING_SHARE
     updating = plan.steps * update_operations(plan, target) / (bfloat16 or bfloat16_speed())
     return Estimate(
@@ -96,8 +97,8 @@ def estimate(
         disk_bytes=round(
             tokens * (_TOKEN_BYTES + states) + size.trained * (_KEPT_COPIES * _FLOAT32 + _HALF)
         ),
-        writing=passes * cost.step_seconds + tokens * once,
-        computing=tokens * once,
+        writing=passes * cost.step_seconds + reading / _WRITING_SHARE,
+        computing=reading / _FORWARD_SHARE,
         training=(learning + updating) / arithmetic,
         draft_bytes=size.trained * _HALF,
     )
