@@ -31,6 +31,7 @@ _FORWARD_SHARE = 0.85  # of passes over whole texts
 _TRAINING_SHARE = 0.55  # of a draft's passes and their gradients
 _SLOW_BFLOAT16 = 0.18  # of products in bfloat16, without instructions for them
 _PACKED_SPEED = 0.62  # bytes of quantised weights in a step per second, relative to float32
+_HEAD_SECONDS = 3e-4  # of a step of an EAGLE-3 head, besides its products
 _ITERATIONS = 5  # of Muon, which makes the update of each matrix orthogonal
 _PRODUCT, _PRODUCTS = 512, 12  # the measured product's size, and how many are measured
 _LONG = 90 * 60  # seconds; longer times are given in hours
@@ -47,7 +48,8 @@ class Estimate(Value):
     """The predicted cost of a training. ``disk_bytes`` is an upper limit.
 
     ``c``: the bytes that a draft step reads, divided by those that a target step reads. Bytes of
-    quantised weights count more, because a step reads them more slowly.
+    quantised weights count more, because a step reads them more slowly. A step of an EAGLE-3 head
+    also takes a fixed time.
     """
 
     c: float
@@ -109,7 +111,8 @@ def _relative_step(plan: TrainingPlan, room: BodyRoom, size: DraftSize, cost: Bo
     weight_bytes = draft_weight_bytes(plan, room)
     target_speed = _PACKED_SPEED if _is_quantised(room) else 1.0
     draft_speed = _PACKED_SPEED if weight_bytes == _Q8_0 else 1.0
-    return (size.read * weight_bytes / draft_speed) / (cost.step_bytes / target_speed)
+    fixed = _HEAD_SECONDS * target_speed / cost.step_seconds if plan.kind == "eagle3" else 0.0
+    return fixed + (size.read * weight_bytes / draft_speed) / (cost.step_bytes / target_speed)
 
 
 def _is_quantised(room: BodyRoom) -> bool:

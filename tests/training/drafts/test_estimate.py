@@ -105,7 +105,7 @@ def test_c_of_a_quantised_target_is_larger(kind: DraftKind, draft_bytes: float) 
     one, other = (estimate(plan, each, 1e11) for each in (ROOM, quantised))
     assert one is not None
     assert other is not None
-    assert other.c == pytest.approx(8 * draft_bytes / 4 * one.c)
+    assert other.c == pytest.approx(8 * draft_bytes / 4 * one.c, rel=0.1)  # a head's fixed time
 
 
 WIDE: dict[str, Any] = {
