@@ -29,7 +29,7 @@ class ReducedOutput(nn.Module):
         self.vocabulary = vocabulary
 
     @property
-    def weight(self) -> nn.Parameter:
+    def weight(self) -> torch.Tensor:
         return self.rows.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
