@@ -63,7 +63,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     )
     _add_number(group, "steps", _PLAN.steps, "steps of the training")
     _add_number(
-        group, "vocabulary", _PLAN.vocabulary, "number of tokens that a head can propose; 0: all"
+        group, "vocabulary", _PLAN.vocabulary, "number of tokens that the draft can propose; 0: all"
     )
     _add_number(
         group, "positions", _PLAN.positions, "number of successive candidates in the training loss"

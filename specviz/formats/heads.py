@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from specviz.errors import ModelFileError
 from specviz.formats.model_folder import read_object
+from specviz.formats.reduced_drafts import is_reduced_model
 from specviz.formats.safetensors_header import TensorEntry, read_tensors
 from specviz.values import Value
 
@@ -177,6 +178,8 @@ def _kind_by_tensors(path: Path, tensors: dict[str, TensorEntry]) -> HeadFileKin
         raise _unsupported(path, "P-EAGLE")
     if any(name.startswith("speculator.") for name in names):
         raise _unsupported(path, "MLP speculator")
+    if is_reduced_model(names):
+        return None
     if "d2t" in names or any(name.startswith("midlayer.") for name in names):
         return "eagle3"
     if (fusion := tensors.get("fc.weight")) is not None and len(fusion.shape) == 2:

@@ -70,7 +70,7 @@ def train(
     last checkpoint.
     """
     setup.folder.mkdir(parents=True, exist_ok=True)
-    optimisers = _make_optimisers(model, pace)
+    optimisers = make_optimisers(model, pace)
     checkpoint = setup.folder / "checkpoint.pt"
     state = _resume(checkpoint, model, optimisers) if checkpoint.exists() else _State()
     done = state.step
@@ -111,7 +111,7 @@ def _rate(schedule: Pace, step: int) -> float:
     return min(warmup, 1.0, left / schedule.decay_share)
 
 
-def _make_optimisers(model: nn.Module, schedule: Pace) -> list[torch.optim.Optimizer]:
+def make_optimisers(model: nn.Module, schedule: Pace) -> list[torch.optim.Optimizer]:
     matrices = [
         p for name, p in model.named_parameters()
         if p.ndim == 2 and "embed" not in name and "head" not in name
@@ -186,7 +186,12 @@ def _write(path: Path, state: dict[str, Any]) -> None:
 
 def _resume(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> _State:
     state = torch.load(path, weights_only=True)
-    model.load_state_dict(state["model"])
+    try:
+        model.load_state_dict(state["model"])
+    except RuntimeError:  # written by a version whose drafts had other matrices
+        raise TrainingError(
+            f"{path.name} has the weights of another draft.", remedy="Choose another folder."
+        ) from None
     for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)
     return _State(int(state["step"]), float(state.get("best", float("-inf"))))

@@ -106,7 +106,8 @@ def check_prompts(
     lengths = [trace.prompt_tokens == len(prompt_ids(pair, trace)) for trace in traces]
     findings.check("prompts have as many tokens as ours", sum(lengths), len(traces))
     print(f"  grounds: {dict(Counter(trace.grounds for trace in traces))}")
-    ours = [our_rounds(pair, trace) for trace in traces]
+    gamma = info.gamma or real_engines.GAMMA
+    ours = [our_rounds(pair, trace, gamma) for trace in traces]
     words = [same_text(pair, trace) for trace in traces]
     findings.check("greedy text equals ours", sum(words), len(words))
     same = [same_rounds(trace, rounds) for trace, rounds in zip(traces, ours, strict=True)]
@@ -196,9 +197,8 @@ def prompt_ids(pair: Pair, trace: ServerTrace) -> list[int]:
     return encode_prompt(pair, trace.prompt, chat=trace.settings.chat)
 
 
-def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
+def our_rounds(pair: Pair, trace: ServerTrace, gamma: int) -> list[Round]:
     """Return our rounds from where the other engine begins to draft, after its first token."""
-    gamma = trace.info.gamma or 5
     config = RunConfig(
         temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma, drafter=drafter_of(pair)
     )
@@ -214,7 +214,10 @@ def same_rounds(trace: ServerTrace, ours: list[Round]) -> bool:
 
 
 def print_rates(traces: list[ServerTrace], ours: list[list[Round]]) -> None:
-    """Return accepted / drafted on the full-length rounds that both have."""
+    """Print the share of accepted candidates, and their number per round.
+
+    Only the full-length rounds that both have count.
+    """
     pairs = [
         (theirs, mine)
         for trace, rounds in zip(traces, ours, strict=True)
@@ -222,9 +225,13 @@ def print_rates(traces: list[ServerTrace], ours: list[list[Round]]) -> None:
         if theirs.drafted == mine.num_drafted and mine.cut is None
     ]
     drafted = sum(mine.num_drafted for _, mine in pairs)
-    theirs = sum(each.accepted or 0 for each, _ in pairs) / drafted
-    mine = sum(each.num_accepted for _, each in pairs) / drafted
-    print(f"  accepted / drafted on {len(pairs)} rounds: {theirs:.4f}, ours {mine:.4f}")
+    theirs = sum(each.accepted or 0 for each, _ in pairs)
+    mine = sum(each.num_accepted for _, each in pairs)
+    print(
+        f"  accepted / drafted on {len(pairs)} rounds: {theirs / drafted:.4f}, ours "
+        f"{mine / drafted:.4f}; accepted per round: {theirs / len(pairs):.3f}, ours "
+        f"{mine / len(pairs):.3f}"
+    )
 
 
 def check_merged(info: ServerInfo, findings: Findings) -> None:

@@ -1,5 +1,7 @@
 """Real serving engines with the embedded pair, on this machine: `make engines` installs them.
 
+llama.cpp may also be in this environment (`make rivals`).
+
 ``python -m tests.servers.real_engines vllm|llamacpp`` keeps one running and prints its address;
 ``-plain`` after the name means without a draft, ``-chat`` with a chat template. Each has one
 thread. The process that starts an engine ends it.
@@ -16,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -39,12 +42,17 @@ _LLAMACPP = Path(__file__).with_name("llamacpp_process.py")
 
 
 def python_of(engine: str) -> Path:
-    return ENGINES / engine / "bin" / "python"
+    own = ENGINES / engine / "bin" / "python"
+    return Path(sys.executable) if not own.exists() and _is_here(engine) else own
+
+
+def _is_here(engine: str) -> bool:
+    return engine == "llamacpp" and find_spec("xllamacpp") is not None
 
 
 def missing(engine: str) -> str | None:
     """Return why an engine cannot be started here, or None if it can."""
-    if (ENGINES / f"{engine}.ready").exists():
+    if (ENGINES / f"{engine}.ready").exists() or _is_here(engine):
         return None
     return f"{engine} IS NOT CHECKED: make engines installs it"
 
@@ -146,7 +154,8 @@ def write_chat_pair(folder: Path) -> Path:
 
 def write_pair(target: Path, draft: Path) -> None:
     """Write both models as GGUF with their vocabulary, in float32 like our engine."""
-    sys.path.append(str(next((ENGINES / "llamacpp" / "lib").glob("python*")) / "site-packages"))
+    for packages in (ENGINES / "llamacpp" / "lib").glob("python*/site-packages"):
+        sys.path.append(str(packages))
     from specviz.bench.gguf_model import write_model
     from specviz.engine.loading.loading import load_pair
     from specviz.record.pairs import PairSpec

@@ -268,7 +268,9 @@ def test_the_older_draft_and_the_lookups_are_compared() -> None:
     assert [each.config.gamma for each in lanes[:2]] == [3, 2]
     assert lanes[1].spec == PairSpec()
     other = PairSpec(target="another", draft="its")
-    assert "older draft" not in [each.name for each in lanes_of(made, other, 3, chat=False)]
+    lanes = lanes_of(made, other, 3, chat=False, layers=30)
+    names = [each.name for each in lanes]
+    assert names == ["trained", "prompt-lookup", "suffix", "early-exit:8"]
 
 
 def test_prompts_of_the_training_are_left_out() -> None:

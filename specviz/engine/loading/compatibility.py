@@ -18,6 +18,7 @@ from specviz.engine.model.library_trees import first_layers
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.packed_weights import agree_roughly, exact_products, is_packed
 from specviz.engine.model.plain_llama import PlainLlamaForCausalLM, in_transformers
+from specviz.engine.model.reduced_output import known_logits
 from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
@@ -283,7 +284,7 @@ def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
 def same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bool:
     """Return whether logits agree within rounding errors."""
     if is_packed(model):
-        return agree_roughly(ours, reference)
+        return agree_roughly(*known_logits(ours, reference))
     return close_to(ours, reference, model.dtype)
 
 
@@ -311,6 +312,7 @@ def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
 
 def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
     """Return whether logits agree within ``logit_tolerance``."""
+    ours, reference = known_logits(ours, reference)
     difference = (ours - reference).abs().max()
     return bool(difference <= logit_tolerance(reference, dtype))
 
@@ -320,6 +322,7 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 
     Rows in which the reference's two highest logits are nearly equal do not count.
     """
+    ours, reference = known_logits(ours, reference)
     if reference.shape[-1] < 2:
         return True
     top = reference.topk(2).values

@@ -14,9 +14,11 @@ from safetensors import SafetensorError, safe_open
 
 from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_object, refuse_gguf_files
+from specviz.engine.loading.reduced_source import reduced_loader
 from specviz.engine.loading.source import LOCAL, Source
 from specviz.errors import PairError
 from specviz.formats.model_folder import SAME_DECODER, TEXT_WEIGHTS
+from specviz.formats.reduced_drafts import proposed_count
 from specviz.record.pairs import ProgressCallback
 
 if TYPE_CHECKING:
@@ -102,8 +104,10 @@ class FolderSource(Source):
         from transformers import AutoModelForCausalLM
 
         del config, dtype, report  # transformers reports no progress
-        family = read_object(self.folder / _CONFIG)["model_type"]
-        renamed = TEXT_WEIGHTS.get(family, {})
+        stated = read_object(self.folder / _CONFIG)
+        if proposed_count(stated) is not None:
+            return reduced_loader(self._named_weights(), self.name)
+        renamed = TEXT_WEIGHTS.get(stated["model_type"], {})
         names = {f"^{re.escape(prefix)}": own for prefix, own in renamed.items()} or None
         load = AutoModelForCausalLM.from_pretrained
         return partial(load, self.folder, use_safetensors=True, key_mapping=names, **LOCAL)

@@ -22,6 +22,7 @@ from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleto
 from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
+from specviz.formats.reduced_drafts import proposed_count
 from specviz.record.bodies import NO_BODY, Shape, shape_of
 from specviz.record.pairs import OWN_MTP, QUANTISED, PairSpec, Progress, ProgressCallback
 from specviz.values import Value
@@ -192,6 +193,11 @@ def _open_sides(
 
 
 def _open_side(role: str, source: Source, body: str, weights: str, *, may_pack: bool) -> Side:
+    if role == TARGET and (count := proposed_count(source.config)) is not None:
+        raise PairError(
+            f"{source.name} can propose only {count:,} of its tokens, so it is no target.",
+            remedy="Give it as a draft.",
+        )
     with loading_errors(source.name, "configuration"):
         config = source.read_config()
     with loading_errors(source.name, "tokenizer"):

@@ -21,6 +21,7 @@ from torch import nn
 
 from specviz.engine.model.lean_weights import is_supported
 from specviz.engine.model.plain_llama import PlainConfig, PlainLlamaForCausalLM
+from specviz.engine.model.reduced_output import ReducedOutput, reduce_skeleton
 from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def skeleton_of(config: Config) -> Any:
             return PlainLlamaForCausalLM(own)
         from transformers import AutoModelForCausalLM
 
-        return AutoModelForCausalLM.from_config(own, trust_remote_code=False)
+        skeleton = AutoModelForCausalLM.from_config(own, trust_remote_code=False)
+        reduce_skeleton(skeleton)
+        return skeleton
 
 
 def grown_skeleton(model: Model, shape: Shape) -> Any:
@@ -172,9 +175,11 @@ def _small_numbers(width: int) -> torch.Tensor:
 
 
 def _copy_settings(grown: Any, model: Any) -> None:
-    """Copy rotary embedding, generation settings and head-norm epsilon from the original model."""
+    """Copy what no parameter states, such as the rotary embedding, from the original model."""
     grown.model.rotary_emb = model.model.rotary_emb
     grown.generation_config = model.generation_config
+    if isinstance(model.lm_head, ReducedOutput):
+        grown.lm_head.proposed = model.lm_head.proposed
     epsilon = model.config.rms_norm_eps
     for layer in grown.model.layers:  # heads keep their width, so their norms keep epsilon
         for name in ("q_norm", "k_norm"):

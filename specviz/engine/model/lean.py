@@ -67,6 +67,7 @@ class LeanStep(Step):
     ) -> None:
         self._weights = weights
         self._vocabulary = vocabulary
+        self._num_outputs = weights.num_outputs(vocabulary)
         self._capacity = capacity
         self._length = 0
         self._nodes = OpenNodes()
@@ -127,10 +128,10 @@ class LeanStep(Step):
         else:
             kept = self._num_kept(count, num_logits)
             logits, self._hidden = self._compiled.feed(
-                token_ids, self._length, num_logits, self._vocabulary, kept, self._places
+                token_ids, self._length, num_logits, self._num_outputs, kept, self._places
             )
         self.set_position(self._length + count)
-        return logits
+        return self._weights.whole(logits, self._vocabulary)
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
@@ -138,11 +139,12 @@ class LeanStep(Step):
         assert self._length + len(self._nodes) <= self._capacity
         if self._compiled is None:
             count = token_ids.shape[0]
-            return self._run_in_torch(token_ids, self._span_of_nodes(count), count)
-        logits, self._hidden = self._compiled.branch(
-            token_ids, self._length, self._nodes, self._vocabulary, self._places
-        )
-        return logits
+            logits = self._run_in_torch(token_ids, self._span_of_nodes(count), count)
+        else:
+            logits, self._hidden = self._compiled.branch(
+                token_ids, self._length, self._nodes, self._num_outputs, self._places
+            )
+        return self._weights.whole(logits, self._vocabulary)
 
     @torch.inference_mode()
     def keep(self, nodes: Sequence[int]) -> None:
@@ -181,7 +183,7 @@ class LeanStep(Step):
         streams[len(self._layer_caches)] = x[-kept:]
         streams[AFTER_NORM] = x = weights.norm(x[-kept:])
         self._hidden = joined([streams[place] for place in self._states.places])
-        return weights.head(x[-max(1, num_logits) :])[:, : self._vocabulary].float()
+        return weights.head(x[-max(1, num_logits) :])[:, : self._num_outputs].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
         """Return how many of the last tokens' hidden states a pass of ``count`` tokens keeps."""

@@ -20,6 +20,7 @@ from specviz.engine.model.fused_step import FusedStep, can_fuse
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.packed_weights import PackedEmbedding, PackedLinear, PackedProduct
 from specviz.engine.model.product import Product
+from specviz.engine.model.reduced_output import ReducedOutput, over_vocabulary
 from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.step_capabilities import AFTER_NORM, Missing, StepCapabilities
 from specviz.engine.model.steps import StepWeights
@@ -37,6 +38,10 @@ _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 _NO_DEVICE = Missing(
     "Rounds that run entirely on the device do not support quantised weights",
     "Use `--dtype float32`.",
+)
+_NO_REDUCED_DEVICE = Missing(
+    "Rounds that run entirely on the device do not support drafts with a reduced vocabulary",
+    "Use `--step lean`.",
 )
 
 
@@ -93,6 +98,7 @@ class LeanWeights(StepWeights):
     rope_scale: float
     compiled: CompiledWeights | None  # None where the kernels cannot run
     fused: bool = False  # whether static steps run as Triton kernels
+    proposed: torch.Tensor | None = None  # token ids of the output's rows; None: all tokens
 
     @property
     def embedding(self) -> torch.Tensor:
@@ -112,12 +118,12 @@ class LeanWeights(StepWeights):
 
     @property
     def capabilities(self) -> StepCapabilities:
-        packed = isinstance(self.table, PackedProduct)
+        device_rounds = _NO_DEVICE if isinstance(self.table, PackedProduct) else True
         return StepCapabilities(
             hidden_states=self.hidden_places,
             trees=True,
             exits=self.exits,
-            device_rounds=_NO_DEVICE if packed else True,
+            device_rounds=device_rounds if self.proposed is None else _NO_REDUCED_DEVICE,
         )
 
     @property
@@ -128,6 +134,16 @@ class LeanWeights(StepWeights):
     def exits(self) -> range | Missing:
         last = self.layers[-1]
         return exits_of(len(self.layers), (last.output, last.down))
+
+    def num_outputs(self, vocabulary: int) -> int:
+        """Return how many logits the output matrix computes for a token."""
+        return vocabulary if self.proposed is None else len(self.proposed)
+
+    def whole(self, logits: torch.Tensor, vocabulary: int) -> torch.Tensor:
+        """Return logits `[…, vocabulary]`, given those that the output matrix computes."""
+        if self.proposed is None:
+            return logits
+        return over_vocabulary(logits, self.proposed, vocabulary)
 
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
         return LeanStep(self, vocabulary, capacity)
@@ -154,7 +170,8 @@ class LeanWeights(StepWeights):
         head: Any = model.lm_head
         tokens = body.embed_tokens
         table = tokens.table if isinstance(tokens, PackedEmbedding) else tokens.weight
-        output = _product(head)
+        reduced = isinstance(head, ReducedOutput)
+        output = _product(head.rows if reduced else head)
         layers = tuple(
             _take_layer(layer, config, _window(config, i)) for i, layer in enumerate(body.layers)
         )
@@ -170,6 +187,7 @@ class LeanWeights(StepWeights):
             head_width=head_width,
             inverse_frequencies=body.rotary_emb.inv_freq.float(),
             rope_scale=float(body.rotary_emb.attention_scaling),
+            proposed=head.proposed if reduced else None,
             compiled=CompiledWeights.of(
                 map(_columns, layers),
                 (_matrix(table), body.norm.weight, _matrix(output), output.bias),

@@ -61,6 +61,7 @@ class StepBatch(StepWeights):
     ) -> None:
         self._weights = weights = require_lean(weights)
         self._vocabulary = vocabulary
+        self._num_outputs = weights.num_outputs(vocabulary)
         self._padded = padded
         rows = capacity + MOST_ROWS  # padding may reach beyond the capacity
         like, width = weights.like, weights.head_width
@@ -104,8 +105,9 @@ class StepBatch(StepWeights):
             logits = self._run_in_torch(torch.cat(token_ids), rows)
         else:
             logits = self._compiled.feed_rows(
-                torch.cat(token_ids), rows, self._vocabulary, _NO_PLACES
+                torch.cat(token_ids), rows, self._num_outputs, _NO_PLACES
             )
+        logits = self._weights.whole(logits, self._vocabulary)
         for each, row in zip(feeds, rows, strict=False):
             step = self.steps[row.cache]
             step.set_position(step.length + each.token_ids.shape[0])
@@ -167,4 +169,4 @@ class StepBatch(StepWeights):
             wanted += (first + row for row in each.outputs)
             first += each.count
         x = weights.norm(x[torch.tensor(wanted, device=x.device)])
-        return weights.head(x)[:, : self._vocabulary].float()
+        return weights.head(x)[:, : self._num_outputs].float()

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from specviz.engine.model.draft_reading import DraftReading
+from specviz.engine.model.reduced_output import over_vocabulary
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.step_capabilities import Missing, StepCapabilities
 from specviz.engine.model.steps import Step
@@ -27,7 +28,6 @@ from specviz.record.limits import MAX_GAMMA
 from specviz.record.token_text import common_prefix
 
 _DRAFT_TOKENS = 4  # draft tokens allowed per target token, for example one per letter
-_NEVER = -1e9  # finite, since a weighted mean of logits multiplies it by 0
 _SHORTEST = 8  # smallest window of the draft, in tokens
 _NO_HIDDEN_STATES = Missing(
     "A draft with a different vocabulary provides no hidden states",
@@ -138,9 +138,8 @@ class TranslatedStep(Step):
         return self._translated(logits)
 
     def _translated(self, logits: torch.Tensor) -> torch.Tensor:
-        shape = (logits.shape[0], self._vocabulary)
-        own = logits.new_full(shape, _NEVER)
-        return own.index_copy_(-1, self._target_ids, logits.index_select(-1, self._draft_ids))
+        known = logits.index_select(-1, self._draft_ids)
+        return over_vocabulary(known, self._target_ids, self._vocabulary)
 
 
 def _runs(visible: Sequence[list[int]]) -> list[list[list[int]]]:

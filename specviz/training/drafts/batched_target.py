@@ -7,6 +7,7 @@ texts, apart from rounding.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
 from specviz.engine.model.step_capabilities import AFTER_NORM
 
 _REFILL = 8  # texts that begin in one pass
+_CACHE_BYTES = 2 << 30  # of all texts together, in main memory
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -79,12 +81,14 @@ class BatchedTarget:
     def write(self, texts: Sequence[Writing], ends: frozenset[int], together: int) -> Iterator[int]:
         """Continue all texts, ``together`` at once; yield how many tokens were written so far.
 
-        A text ends at its limit or at a token in ``ends``.
+        A text ends at its limit or at a token in ``ends``. In main memory, fewer long texts are
+        written at once, so that their cache does not exceed ``_CACHE_BYTES``.
         """
         waiting = [each for each in map(_Open, reversed(texts)) if not each.over]
         going = list[_Open]()
-        together = min(together, len(texts))
-        cache = self._cache(together, max(len(each.ids) + each.most for each in texts))
+        rows = max(len(each.ids) + each.most for each in texts)
+        together = min(together, len(texts), self._most_together(rows))
+        cache = self._cache(together, rows)
         written = 0
         while waiting or going:
             free = together - len(going)
@@ -99,6 +103,14 @@ class BatchedTarget:
                 written += len(going)
                 _close(going, cache)
             yield written
+
+    def _most_together(self, rows: int) -> int:
+        """Return how many texts of ``rows`` tokens the cache may have."""
+        weights = self.weights
+        if self.device.type != "cpu":
+            return sys.maxsize
+        values = 2 * len(weights.layers) * weights.key_heads * rows * weights.head_width
+        return max(1, _CACHE_BYTES // (values * weights.like.dtype.itemsize))
 
     def _begin(
         self, begun: Sequence[_Open], cache: _Cache, first: int, ends: frozenset[int]

@@ -188,7 +188,7 @@ def _training(plan: TrainingPlan, result: TrainedDraft, target: TargetFacts) -> 
         ("seed", plan.seed),
     ]
     if plan.kind == "small":
-        rows[0] = ("layers", plan.layers)
+        rows.insert(0, ("layers", plan.layers))
     return (
         "The loss is the cross-entropy with the target's distribution, and later 1 − Σ min(draft, "
         "target). The weights are initialised from the target. The same texts, settings and seed "
@@ -228,11 +228,13 @@ def _use(plan: TrainingPlan, target: TargetFacts, commands: Sequence[ServingComm
     own = f'python -m specviz run --target {_plain(target.name)} --draft FOLDER "…"'
     parts = [f"In specviz:\n\n```\n{own}\n```"]
     parts += [f"In {each.engine}:\n\n```\n{each.text}\n```" for each in commands]
+    whole = "vLLM can load the folder only if {} the whole vocabulary."
     more = {
         "eagle3": "`--export speculators`, `--export eagle` or `--export gguf` writes the head for "
         "vLLM, SGLang or llama.cpp.",
-        "small": "`--export gguf` writes the model for llama.cpp.",
-        "medusa": "vLLM can load the folder only if the heads propose the whole vocabulary.",
+        "small": "`--export gguf` writes the model for llama.cpp. "
+        + whole.format("the model proposes"),
+        "medusa": whole.format("the heads propose"),
     }
     return "\n\n".join([*parts, more[plan.kind]])
 

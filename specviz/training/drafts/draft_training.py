@@ -52,7 +52,7 @@ _BEST_BY = "expected"
 
 
 @dataclass(frozen=True, slots=True)
-class _Pace:
+class Rates:
     total_steps: int
     matrix_rate: float
     vector_rate: float
@@ -105,7 +105,7 @@ def make_draft(pair: Pair, target: TargetWeights, plan: TrainingPlan, kept: torc
         case "medusa":
             return MedusaDraft(target, kept, plan.positions)
         case "small":
-            return SmallDraft(pair, target, plan.layers, plan.positions)
+            return SmallDraft(pair, target, kept, plan.layers, plan.positions)
 
 
 def keep_plan(pair: Pair, plan: TrainingPlan, folder: Path) -> None:
@@ -186,7 +186,7 @@ def _learn(
         later = (progress - plan.overlap_from) / max(1e-9, 1 - plan.overlap_from)
         return draft.learn(window, min(1.0, max(0.0, later))).loss
 
-    pace = _Pace(plan.steps, matrix_rate=plan.rate, vector_rate=plan.rate)
+    pace = Rates(plan.steps, matrix_rate=plan.rate, vector_rate=plan.rate)
     setup = TrainingSetup(folder=folder, best_by=_BEST_BY)
     best = float("-inf")
     for row in train(draft, loss, partial(_evaluate, check, plan.batch), pace, setup):

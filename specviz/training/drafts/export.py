@@ -4,8 +4,8 @@
 * ``speculators``: an EAGLE-3 head for vLLM.
 * ``gguf``: a small model or an EAGLE-3 head for llama.cpp (``gguf_export``).
 
-Medusa heads and small models need no conversion for vLLM: ``draft_commands`` returns the command
-for the folder that the training wrote.
+Medusa heads and small models that propose the whole vocabulary need no conversion for vLLM:
+``draft_commands`` returns the command for the folder that the training wrote.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from specviz.errors import ConfigError, ModelFileError, TrainingError
 from specviz.formats.heads import HeadFacts, read_head, section
 from specviz.formats.model_folder import read_folder, read_object
+from specviz.formats.reduced_drafts import proposed_count
 from specviz.record.limits import MAX_GAMMA, check_one_of
 from specviz.store.files import write_file
 from specviz.training.drafts.serving import (
@@ -181,10 +182,12 @@ def draft_commands(
     """Return the commands that serve a draft's folder without a conversion.
 
     ``place``: the folder's path in the commands; by default its absolute path.
-    There is no command for Medusa heads that propose only a part of the vocabulary: vLLM 0.32
-    allocates their output for the whole vocabulary, so it cannot load such heads.
+    There is no command for Medusa heads and small models that propose only a part of the
+    vocabulary: vLLM 0.32 allocates their output for the whole vocabulary, so it cannot load them.
     """
     draft = read_trained(folder)
+    if draft.head is None and proposed_count(read_object(draft.path / _CONFIG)) is not None:
+        return ()
     if draft.head is not None and draft.kind == "medusa":
         proposed, known = draft.head.draft_vocabulary, draft.head.config.get("vocab_size")
         if proposed is not None and proposed != known:

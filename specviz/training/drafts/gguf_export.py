@@ -24,6 +24,7 @@ from specviz.formats.gguf_writing import (
 )
 from specviz.formats.heads import HeadFacts
 from specviz.formats.model_folder import read_folder
+from specviz.formats.reduced_drafts import EMBEDDING, OFFSETS, OUTPUT
 from specviz.training.drafts.export import flags_of, places_of, read_weights, rope_of
 
 _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
@@ -34,6 +35,9 @@ _T2D = "t2d"
 def write_small(folder: Path, path: Path, target: str) -> None:
     """Write a small model with the vocabulary of its target.
 
+    GGUF has no reduced output, so the output matrix gets zeros for tokens that the model cannot
+    propose. Their logits are then 0 instead of minus infinity.
+
     Args:
         folder: The folder to which the training wrote the model and the target's tokenizer.
         path: The GGUF file.
@@ -42,7 +46,7 @@ def write_small(folder: Path, path: Path, target: str) -> None:
     """
     model = read_folder(folder)
     config, family = model.config, str(model.config.get("model_type"))
-    tensors = read_weights(model.weights)
+    tensors = _with_whole_output(read_weights(model.weights))
     if family not in _ARCHITECTURES or (config.get("sliding_window") and family == "mistral"):
         raise ConfigError(
             f"specviz cannot write GGUF files of the model family {family}.",
@@ -60,6 +64,16 @@ def write_small(folder: Path, path: Path, target: str) -> None:
             kind_of=lambda _name: kind,
             rope_factors=_factors(config),
         )
+
+
+def _with_whole_output(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a model's tensors with a row of the output matrix for each token."""
+    if (offsets := tensors.pop(OFFSETS, None)) is None:
+        return tensors
+    own, embedding = tensors[OUTPUT], tensors[EMBEDDING]
+    whole = own.new_zeros(embedding.shape)
+    whole[offsets + torch.arange(len(offsets))] = own
+    return tensors | {OUTPUT: whole}
 
 
 def write_head(facts: HeadFacts, path: Path, target: str) -> None:

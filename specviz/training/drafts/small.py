@@ -1,7 +1,7 @@
 """A small model in training, made of the target's embedding, last layers, norm and output.
 
-The small model can propose the target's whole vocabulary, because the formats of these model
-families cannot store a part of the vocabulary.
+If the model can propose only a part of the vocabulary, its output matrix has fewer rows. Its folder
+is then a model with a reduced output, as in ``formats/reduced_drafts.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import nn
 from specviz.engine import Pair
 from specviz.engine.model.lean_weights import LeanLayer
 from specviz.engine.model.plain_llama import PlainConfig
+from specviz.formats.reduced_drafts import OFFSETS, OUTPUT, PROPOSED
 from specviz.training.drafts.draft import Draft, halved, target_probs
 from specviz.training.drafts.losses import Learned, learned
 from specviz.training.drafts.stored_states import Window
@@ -23,17 +24,40 @@ from specviz.training.drafts.target_weights import TargetWeights, matrix_of
 
 
 class SmallDraft(Draft):
-    def __init__(self, pair: Pair, target: TargetWeights, layers: int, positions: int) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        target: TargetWeights,
+        kept: torch.Tensor,
+        layers: int,
+        positions: int,
+    ) -> None:
         super().__init__()
         self._target, self._tokenizer, self._positions = target, pair.tokenizer, positions
-        self.keep(torch.arange(target.vocabulary), target.vocabulary)
+        self.keep(kept, target.vocabulary)
         self.model = _model_of(pair, target, min(layers, len(target.layers)))
+        if self._is_reduced:
+            self._reduce()
+
+    @property
+    def _is_reduced(self) -> bool:
+        return len(self.kept) < self._target.vocabulary
+
+    def _reduce(self) -> None:
+        """Replace the output matrix by its rows for the tokens that the model can propose."""
+        config = self.model.config
+        output = nn.Linear(self._target.width, len(self.kept), bias=False)
+        with torch.no_grad():
+            output.weight.copy_(self._target.output[self.kept])
+        self.model.lm_head = output
+        config.tie_word_embeddings = False
+        setattr(config, PROPOSED, len(self.kept))
 
     def learn(self, window: Window, overlap: float) -> Learned:
         """Return the loss; every position gets the same acceptance, that of the next token."""
         logits: torch.Tensor = self.model(window.ids, use_cache=False).logits
-        logs = logits[..., : self._target.vocabulary].log_softmax(-1)
-        probs = target_probs(window, self._target.output)
+        logs = logits[..., : len(self.kept)].log_softmax(-1)
+        probs = target_probs(window, self._target.output[self.kept])
         found = learned([logs], [probs], [self.index(window.best)], [window.written], overlap)
         return Learned(
             loss=found.loss,
@@ -45,7 +69,9 @@ class SmallDraft(Draft):
     def write(self, folder: Path) -> None:
         halves = halved(self.model.state_dict())
         if self.model.config.tie_word_embeddings:
-            del halves["lm_head.weight"]
+            del halves[OUTPUT]
+        if self._is_reduced:
+            halves[OFFSETS] = self.kept - torch.arange(len(self.kept))
         self.model.save_pretrained(folder, state_dict=halves)
         save_tokenizer(self._tokenizer, folder)
 

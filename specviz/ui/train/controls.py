@@ -192,15 +192,14 @@ def _choose_plan(kind: DraftKind, texts: TextPlan) -> TrainingPlan:
     steps = number("Steps", 1, 10_000_000, "steps", 100)
     batch = number("Texts in a step", 1, 1024, "batch", 1)
     length = number("Tokens per text in a training step", 16, 8192, "length", 16)
-    vocabulary, layers = _DEFAULTS.vocabulary, _DEFAULTS.layers
+    layers = _DEFAULTS.layers
     if kind == "small":
         layers = number("Layers", 1, 8, "layers", 1)
-    else:
-        vocabulary = number(
-            "Tokens that the draft can propose", 0, 1_000_000, "vocabulary", 512,
-            "The draft can propose only this many tokens: the most frequent tokens of the texts. "
-            "Fewer tokens make a draft step cheaper. 0 means all tokens.",
-        )  # fmt: skip
+    vocabulary = number(
+        "Tokens that the draft can propose", 0, 1_000_000, "vocabulary", 512,
+        "The draft can propose only this many tokens: the most frequent tokens of the texts. "
+        "Fewer tokens make a draft step cheaper. 0 means all tokens.",
+    )  # fmt: skip
     positions = number(
         "Trained positions", 1, 8, "positions", 1,
         "The loss covers this many consecutive candidates. Medusa trains one head per candidate.",

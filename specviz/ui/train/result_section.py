@@ -25,10 +25,12 @@ from specviz.training.drafts.training_job import TrainingJob
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.results import findings_of, show_results
 from specviz.ui.session.background_jobs import put_shown, shown_job, start_comparison
+from specviz.ui.session.body_rooms import known_room
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.train.controls import KIND_NAMES
 from specviz.ui.train.current import target_of
 from specviz.ui.tune.current import follow
+from specviz.ui.widgets.method_boxes import early_exits
 from specviz.ui.widgets.pair_boxes import put_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -129,7 +131,7 @@ def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:
 def _hand_over(page: str, made: PairSpec, spec: PairSpec, gamma: int) -> None:
     st.session_state[_GO] = page
     if page == "compare":
-        lanes = lanes_of(made, spec, gamma, chat=False)
+        lanes = lanes_of(made, spec, gamma, chat=False, layers=_layers_of(spec))
         st.session_state[LANES_HANDOVER] = [lane_text(each) for each in lanes]
     else:
         put_pair(made.target or "", made.draft or "")
@@ -145,10 +147,14 @@ def switch_if_asked() -> None:
         st.switch_page(f"pages/{page}.py", query_params=lanes)
 
 
-def lanes_of(made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> tuple[Lane, ...]:
-    """Return what to compare (lanes): the new draft, an older draft, and drafting by lookup.
+def lanes_of(
+    made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool, layers: int | None = None
+) -> tuple[Lane, ...]:
+    """Return what to compare (lanes): the new draft, an older one, lookups, and early exit.
 
-    The older draft is the draft of ``spec``. It is left out if ``spec`` has another target.
+    The older draft is the draft of ``spec``. It is left out if ``spec`` has another target. Early
+    exit is left out if there is an older draft, or if the number of the target's ``layers`` is not
+    known.
     """
     own = RunConfig(
         temperature=0.0, gamma=gamma, drafter=first_method(made.draft_kind).name, chat=chat,
@@ -160,11 +166,18 @@ def lanes_of(made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool) -> tuple
         method = first_method(older.draft_kind).name
         config = replace(own, drafter=method, gamma=default_gamma(older))
         lanes.append(Lane(spec=older, config=config, name="older draft"))
+    exits = early_exits(layers)[:1] if layers else []
     lanes += [
         Lane(spec=made, config=replace(own, drafter=each, gamma=RunConfig().gamma), name=each)
-        for each in _LOOKUPS
+        for each in (*_LOOKUPS, *exits)
     ]
     return tuple(lanes[:MAX_LANES])
+
+
+def _layers_of(spec: PairSpec) -> int | None:
+    """Return how many layers the target has; None if the worker was not asked yet."""
+    room = known_room(spec)
+    return None if room is None or room.target is None else room.target.shape.layers
 
 
 def held_out_items(used: tuple[str, ...], *, chat: bool) -> tuple[SuiteItem, ...]:
@@ -190,7 +203,8 @@ def plan_of(job: TrainingJob, made: PairSpec, spec: PairSpec, gamma: int, *, cha
         SpecvizError: There are no prompts that the training did not use.
     """
     items = held_out_items(job.work.plan.texts.prompts, chat=chat)
-    return Plan(lanes=lanes_of(made, spec, gamma, chat=chat), items=items, repeats=1)
+    lanes = lanes_of(made, spec, gamma, chat=chat, layers=_layers_of(spec))
+    return Plan(lanes=lanes, items=items, repeats=1)
 
 
 def _show_before_and_after(
@@ -198,9 +212,10 @@ def _show_before_and_after(
 ) -> None:
     st.markdown("#### Before and after")
     st.caption(
-        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft. The "
-        "runs are at temperature 0, with shipped prompts that the training did not use. Every run "
-        "is timed against the target alone, which decodes the same tokens."
+        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft or, "
+        "without one, with early exit. The runs are at temperature 0, with shipped prompts that "
+        "the training did not use. Every run is timed against the target alone, which decodes the "
+        "same tokens."
     )
     press_button("Compare before and after", key="train_compare")
     if take_press("train_compare"):

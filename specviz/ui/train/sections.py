@@ -86,8 +86,8 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     st.caption(
         ":orange-badge[predicted] from the target's shape, and from this machine's memory "
         "bandwidth and arithmetic speed. c is the bytes that a draft step reads, divided by the "
-        "bytes that a target step reads. Small models are slower than c predicts, because each "
-        "operation has a fixed cost."
+        "bytes that a target step reads. Drafts of small targets are slower than c predicts, "
+        "because each operation has a fixed cost."
     )
 
 

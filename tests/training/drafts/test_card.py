@@ -65,7 +65,7 @@ def test_prompts_layers_and_whole_vocabularies_are_named() -> None:
     card = draft_card(replace(PLAN, kind="small", texts=prompts, layers=2), TEXTS, RESULT, TARGET)
     assert "as answers to 2 prompts" in card
     assert "| layers | 2 |" in card
-    assert "| vocabulary |" not in card
+    assert "| vocabulary | 2,048 most frequent tokens |" in card
     assert "--export gguf" in card
     assert "| vocabulary | all |" in draft_card(replace(PLAN, vocabulary=0), TEXTS, RESULT, TARGET)
 

@@ -106,11 +106,25 @@ def _steps_in(text: Text) -> torch.Tensor:
     return torch.stack((text.ids[:-1], text.ids[1:]), 1).long()
 
 
-def test_a_reduced_vocabulary_limits_acceptance_to_what_it_covers(tmp_path: Path) -> None:
-    values = carried_out(replace(PLAN, vocabulary=16, steps=60), tmp_path)
+@pytest.mark.parametrize("kind", ["eagle3", "small"])
+def test_a_reduced_vocabulary_limits_acceptance_to_what_it_covers(
+    kind: Any, tmp_path: Path
+) -> None:
+    values = carried_out(replace(PLAN, kind=kind, vocabulary=16, steps=60), tmp_path)
     figures = next(each for each in values if isinstance(each, TextFigures))
     assert 0.2 < figures.covered < 0.95
-    assert result_of(values).accepted[0] < figures.covered + 0.05
+    assert 0.1 < result_of(values).accepted[0] < figures.covered + 0.05
+    weights = weights_of(tmp_path)
+    assert len(weights["lm_head.weight"]) == len(weights["d2t"]) == 16
+
+
+def test_a_checkpoint_of_another_draft_is_refused(tmp_path: Path) -> None:
+    """A version without reduced vocabularies trained small models with the whole output."""
+    carried_out(replace(PLAN, kind="small", vocabulary=0, steps=2), tmp_path)
+    stated = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps(stated | {"vocabulary": 16}))
+    with pytest.raises(TrainingError, match="weights of another draft"):
+        carried_out(replace(PLAN, kind="small", vocabulary=16, steps=4), tmp_path)
 
 
 def test_the_drafts_folder_has_the_curve_of_its_evaluations(finished: Path) -> None:
@@ -180,7 +194,7 @@ KILLS: dict[str, Callable[[int, Any], bool]] = {
     "while texts are written": lambda number, _: number == 20,
     "when the texts are complete": lambda _, value: isinstance(value, TextFigures),
     "while states are computed": lambda _, value: isinstance(value, Computing),
-    **{f"after step {step}": _at_step(step) for step in (1, 7, 20, 39, 40)},
+    **{f"after step {step}": _at_step(step) for step in (1, 7, 20, 30, 39, 40)},
 }
 
 

@@ -51,6 +51,11 @@ def written_head(folder: Path, **changes: Any) -> Path:
     return write_eagle3(folder, layout="specforge", **stated)
 
 
+def small_draft(pair: Pair, known: torch.Tensor | None = None) -> SmallDraft:
+    kept = torch.arange(pair.vocabulary) if known is None else known
+    return SmallDraft(pair, TargetWeights.of(pair), kept, 1, 1)
+
+
 def logits_of(folder: Path, **target: Any) -> torch.Tensor:
     ids, states = random_rows(7, 3 * WIDTH)
     return opened(folder, tiny_target(**target)).start(16).begin(ids, states)
@@ -155,7 +160,7 @@ def test_target_and_candidates_come_from_the_training(tmp_path: Path) -> None:
     """A small model's files name no target; the plan beside it does."""
     target = tiny_model("llama")
     pair = pair_of(target, None, step="lean")
-    SmallDraft(pair, TargetWeights.of(pair), 1, 1).write(tmp_path / "draft")
+    small_draft(pair).write(tmp_path / "draft")
     with pytest.raises(ConfigError, match="does not name its target"):
         draft_commands(tmp_path)
     (tmp_path / "plan.json").write_text('{"name": "maker/target", "positions": 7}')
@@ -194,11 +199,28 @@ class TestSmallModels:
         assert_close(found[0], found[1], tolerance=1e-6)
         assert "draft-simple" in made.command.text
 
-    def exported(self, family: str, folder: Path) -> Any:
+    @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+    def test_a_reduced_vocabulary_is_written_whole(self, family: str, tmp_path: Path) -> None:
+        """Tokens that the model cannot propose have the logit 0 in the GGUF file."""
+        known = torch.arange(0, 320, 3)
+        made = self.exported(family, tmp_path, known)
+        ids = torch.tensor([5, 9, 3, 200, 7])
+        file, folder = (
+            self.loaded(tmp_path, place).draft_step(8).feed(ids, 5)
+            for place in (*made.files, tmp_path / "training" / "draft")
+        )
+        assert_close(file[:, known], folder[:, known], tolerance=1e-6)
+        unknown = torch.ones(320, dtype=torch.bool)
+        unknown[known] = False
+        assert not file[:, unknown].any()
+        assert not folder.softmax(-1)[:, unknown].any()
+        assert draft_commands(tmp_path / "training", target="a/b") == ()  # vLLM cannot load it
+
+    def exported(self, family: str, folder: Path, known: torch.Tensor | None = None) -> Any:
         target = stir(tiny_model(family))
         write_model(folder / "target", target, small_tokenizer())
         pair = pair_of(target, None, step="lean")
-        SmallDraft(pair, TargetWeights.of(pair), 1, 1).write(folder / "training" / "draft")
+        small_draft(pair, known).write(folder / "training" / "draft")
         return export(folder / "training", "gguf", folder / "out", target=str(folder / "target"))
 
     def loaded(self, folder: Path, draft: Path) -> Pair:

@@ -14,7 +14,7 @@ from specviz.engine import Pair, decode_plainly
 from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
 from specviz.record.prompts import read_chat_prompts
 from specviz.record.run_config import RunConfig
-from specviz.training.drafts import written_texts
+from specviz.training.drafts import batched_target, written_texts
 from specviz.training.drafts.batched_target import BatchedTarget, Writing
 from specviz.training.drafts.plan import TextPlan
 from specviz.training.drafts.target_weights import TargetWeights
@@ -51,6 +51,26 @@ def test_texts_written_together_are_those_written_alone(family: str) -> None:
     for part in parts:
         alone = decode_plainly(pair, part.ids, RunConfig(temperature=0.0, max_new_tokens=part.most))
         assert list(alone) == part.new
+
+
+def test_long_texts_are_written_in_smaller_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache of a text of 12 tokens has 2 layers × 2 key heads × 12 × 8 keys and values."""
+    texts, pair = list[list[list[int]]](), pair_in("llama")
+    for limit in (1 << 30, 3 * 2 * 2 * 2 * 12 * 8 * 4):
+        monkeypatch.setattr(batched_target, "_CACHE_BYTES", limit)
+        target = target_of(pair)
+        asked, own = list[int](), target._cache
+
+        def cache(count: int, rows: int, asked: list[int] = asked, own: Any = own) -> Any:
+            asked.append(count)
+            return own(count, rows)
+
+        monkeypatch.setattr(target, "_cache", cache)
+        parts = [Writing(ids=[5, i], most=10, temperature=0.0, draws_by=(i,)) for i in range(9)]
+        assert list(target.write(parts, frozenset(), 8))
+        texts.append([each.new for each in parts])
+        assert asked == [8 if limit > 1 << 20 else 3]
+    assert texts[0] == texts[1]
 
 
 def test_drawn_texts_have_the_targets_distribution() -> None:
