@@ -31,7 +31,9 @@ def test_the_card_of_a_run_says_what_the_head_read(
     page.locator(f'#root {ROUND}[data-index="1"] [data-place="0"]').click()
     card = page.locator(f"#root {CARD}")
     card.get_by_text("the inputs of layers 2, 6 and 9 of the target at").wait_for()
-    assert cut_off(page) == []
+    box = card.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     assert serious_violations(page) == []
 
