@@ -111,6 +111,8 @@ class SettingsFile:
             self._error = error
 
     def _state_now(self) -> object:
+        if self.path == Path():  # there is no data folder
+            return "missing"
         try:
             found = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):

@@ -11,7 +11,6 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
 from streamlit.testing.v1 import AppTest
 
-from specviz.access.roles import OPEN_OWNER
 from specviz.theory.claims.claim import PageName
 from specviz.ui import shell
 from specviz.ui.shell import PAGES, Page
@@ -32,7 +31,7 @@ def test_the_navigation_follows_the_list(monkeypatch: pytest.MonkeyPatch) -> Non
         return SimpleNamespace(file=file, visibility=visibility, **rest)
 
     monkeypatch.setattr(shell.st, "Page", made)
-    navigation: dict[str, list[Any]] = shell._navigation(OPEN_OWNER)
+    navigation: dict[str, list[Any]] = shell._navigation()
     assert list(navigation) == ["", "Theory"]
     front, named, *others = [each for group in navigation.values() for each in group]
     assert (front.file, front.default) == (named.file, True)
