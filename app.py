@@ -11,10 +11,8 @@ if __name__ == "__main__":
 
     open_shell()
 else:
-    from specviz.access.settings import require_usable_settings
     from specviz.ui.access import require_usable_access
     from specviz.ui.serving import MIDDLEWARE, get_ready
 
-    require_usable_settings()
     app = App(__file__, middleware=MIDDLEWARE, lifespan=get_ready)
     require_usable_access()  # the app above says where Streamlit's secrets are

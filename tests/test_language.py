@@ -23,6 +23,7 @@ ALLOWED = {
     ("assets/player/until_menu.js", "told"): "a test id",
     ("tests/browser/test_until.py", "told"): "that test id",
     ("specviz/ui/learn/challenges.py", "stand"): "a name in links",
+    ("specviz/ui/recorded/learn.py", "stand"): "that name",
     ("tests/ui/test_learn.py", "stand"): "that name",
     ("tests/cli/test_attach.py", "tell"): "a prompt",
 }

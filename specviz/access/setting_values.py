@@ -15,7 +15,7 @@ MB = 10**6
 
 
 class Limits(Value):
-    """The limits of students; ``request_body`` applies to every request, whoever sends it."""
+    """The limits of students; ``request_body`` applies to the requests of all people."""
 
     tokens: int = 256  # new tokens of a run
     gamma: int = 16  # candidates of a chain, or the depth of a tree

@@ -43,14 +43,6 @@ def the_settings_file() -> SettingsFile:
         return _file_at("", False)
 
 
-def require_usable_settings() -> None:
-    """Exit with a one-line message if the settings file is not valid."""
-    try:
-        the_settings()
-    except ConfigError as error:
-        raise SystemExit(str(error)) from None
-
-
 @cache
 def _file_at(path: str, required: bool) -> SettingsFile:
     return SettingsFile(Path(path), required=required)

@@ -18,7 +18,6 @@ from specviz.access.settings import (
     SettingsFile,
     parse_settings,
     read_settings,
-    require_usable_settings,
     the_settings,
     the_settings_file,
 )
@@ -213,9 +212,6 @@ def test_the_named_file_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(SETTINGS, str(tmp_path / "none.toml"))
     with pytest.raises(ConfigError, match="cannot be read"):
         the_settings()
-    with pytest.raises(SystemExit) as caught:
-        require_usable_settings()
-    assert "\n" not in str(caught.value)
 
 
 def test_the_command_prints_and_checks(tmp_path: Path) -> None:

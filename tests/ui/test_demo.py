@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from specviz import ROOT
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Action, Person, Role
-from specviz.errors import SpecvizError
+from specviz.errors import AccessError, SpecvizError
 from specviz.folders import DEMO, data_folder, is_demo
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -212,9 +212,10 @@ def test_the_guessing_game_asks_about_a_recorded_run(demo: Path) -> None:
 def test_no_run_starts(demo: Path) -> None:
     with pytest.raises(SpecvizError, match="does not load models"):
         the_worker()
-    with pytest.raises(SpecvizError, match="does not load models"):
-        PageWorker().submit("tab", PairSpec(), "Once", RunConfig())
-    with pytest.raises(SpecvizError, match="does not measure anything"):
+    run = PageWorker().submit("tab", PairSpec(), "Once", RunConfig())
+    assert run.state == "failed"
+    assert isinstance(run.error, AccessError)
+    with pytest.raises(AccessError):
         the_job_queue().start(None)  # type: ignore[arg-type]
 
 

@@ -167,8 +167,9 @@ def the_access() -> Access:
 
 
 def require_usable_access() -> None:
-    """Exit with a one-line message if the token or the settings of the login are not valid."""
+    """Exit with a one-line message if the settings file, the token or the login are not valid."""
     try:
+        the_settings()
         the_access()
     except ConfigError as error:
         raise SystemExit(str(error)) from None

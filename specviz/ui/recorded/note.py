@@ -7,6 +7,7 @@ import streamlit as st
 from specviz.access.demo import is_demo
 from specviz.access.roles import Action
 from specviz.ui.watch.first_stage import DEMO_WORDS
+from specviz.ui.widgets.plain_text import as_text
 
 
 def show_note(needed: Action) -> None:
@@ -23,5 +24,5 @@ def _role_words(needed: Action) -> str:
     who = "students and owners" if needed is Action.RUN else "owners"
     return (
         f":orange-badge[recorded] This page shows recorded runs: on this dashboard, only {who} may "
-        f"{needed.value}."
+        f"{as_text(needed.value)}."
     )

@@ -1,4 +1,4 @@
-"""Keep the run library within its quota, and tell people on Runs what was deleted."""
+"""Keep the run library within its quota, and show on Runs what was deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell the owner when an edit of the settings file is not valid and therefore not in force."""
+"""A warning for the owner if an edit of the settings file is not valid and so not in force."""
 
 from __future__ import annotations
 
