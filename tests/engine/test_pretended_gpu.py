@@ -65,7 +65,10 @@ def test_rounds_driven_by_the_host_equal_those_on_the_cpu(method: str, step: str
         assert_same(rounds_of(pair_on(GPU, step), chosen), known)
 
 
-@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(each, marks=() if each == "eagle3" else pytest.mark.thorough) for each in HEADS],
+)
 def test_rounds_of_a_head_equal_those_on_the_cpu(kind: str, tmp_path: Path) -> None:
     shapes: list[dict[str, Any]] = [{}, {"temperature": 0.0, "rule": "match"}]
     if kind in HEAD_TREES:
@@ -85,6 +88,7 @@ def test_the_target_alone_emits_the_text_of_the_cpu(temperature: float) -> None:
         assert list(decode_plainly(pair_on(GPU, GRAPHED), PROMPT, chosen)) == known
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("gpu")
 def test_step_costs_are_measured() -> None:
     for step in (GRAPHED, "lean"):

@@ -11,7 +11,9 @@ from starlette.types import Message, Receive, Scope, Send
 from streamlit import config
 
 from specviz.access.settings import SETTINGS
+from specviz.ui.access import AccessGate
 from specviz.ui.body_limit import BodyLimit, limit_uploads
+from specviz.ui.health import Health
 from specviz.ui.serving import MIDDLEWARE
 
 LIMIT = 100_000
@@ -79,7 +81,7 @@ def chunks(total: int, size: int = 40_000) -> list[Message]:
 
 
 def test_the_limit_is_behind_the_gate_and_before_everything_else() -> None:
-    assert MIDDLEWARE[1].cls is BodyLimit
+    assert [each.cls for each in MIDDLEWARE[:3]] == [Health, AccessGate, BodyLimit]
 
 
 @pytest.mark.parametrize("length", ["100001", "99999999999999999999"])
