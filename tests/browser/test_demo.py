@@ -57,6 +57,7 @@ def test_a_visitor_sees_a_recorded_run_and_chooses_another(
     assert serious_violations(page) == []
 
 
+@pytest.mark.thorough
 def test_several_open_pages_need_little_memory_and_start_no_process(
     demo_server: Server, browser: Any, home: Path
 ) -> None:

@@ -94,7 +94,14 @@ def test_the_greedy_text_is_the_targets(method: str, step: str) -> None:
     assert not {*run.emitted} <= {*KNOWN}  # the target writes tokens that are never proposed
 
 
-@pytest.mark.parametrize("method", ["chain", "block", "tree"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param("chain", marks=pytest.mark.thorough),
+        pytest.param("block", marks=pytest.mark.thorough),
+        "tree",
+    ],
+)
 def test_the_first_tokens_follow_the_targets_distribution(method: str) -> None:
     tiny = test_lossless.tiny_pair()
     pair = pair_of(tiny.target, reduced(tiny.draft, (1, 2, 5, 6)), step="lean")

@@ -190,7 +190,7 @@ def test_after_going_back_the_rounds_are_the_same_again() -> None:
         assert timeless(list(run)) == timeless(rounds[first:])
 
 
-@pytest.mark.parametrize("kind", ["copying", "list"])
+@pytest.mark.parametrize("kind", [pytest.param("copying", marks=pytest.mark.thorough), "list"])
 def test_suffix_lookup_accepts_more_than_prompt_lookup(kind: str) -> None:
     pair = load_pair(PairSpec(name="tinystories", threads=1))
     prompts = [

@@ -107,6 +107,7 @@ def test_opens_the_chosen_cell_on_watch(use: Callable[..., ScoringMaker]) -> Non
     assert app.text_area(key="prompt").value == "One *day*"
     run = app.session_state["history"].current
     assert (run.config.gamma, run.config.drafter) == (9, "prompt-lookup")
+    run.stop()
     wait_until(lambda: run.finished, seconds=60)
 
 
