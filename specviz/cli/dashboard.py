@@ -99,16 +99,17 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _set_environment(options: argparse.Namespace) -> None:
-    if options.dashboard_home is not None:
-        os.environ["SPECVIZ_HOME"] = str(options.dashboard_home.expanduser().absolute())
-    if options.dashboard_demo:
-        os.environ[DEMO] = "1"
+    demo = options.dashboard_demo or is_demo()
     for name in ("models", "home"):
-        if is_demo() and getattr(options, f"dashboard_{name}") is not None:
+        if demo and getattr(options, f"dashboard_{name}") is not None:
             raise ConfigError(
                 f"--{name} has no effect in the demo, which reads and stores no data.",
                 remedy=f"Remove --{name}, or start without --demo and SPECVIZ_DEMO.",
             )
+    if demo:
+        os.environ[DEMO] = "1"
+    if options.dashboard_home is not None:
+        os.environ["SPECVIZ_HOME"] = str(options.dashboard_home.expanduser().absolute())
     if options.dashboard_token is not None:
         os.environ["SPECVIZ_TOKEN"] = options.dashboard_token
     if options.dashboard_settings is not None:
