@@ -9,6 +9,7 @@ dashboard used, and whether the library has every run under the student who star
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import signal
@@ -36,6 +37,7 @@ from tests.browser.logins import TOKEN, Browser, Dashboard, write_secrets
 PAGES = ("", "learn", "speed", "rejections", "bias", "misleading", "runs", "docs")
 _EVERY = 15.0  # seconds between two pages of a student
 _TOKENS = 64
+_LAST_RUNS = 75.0  # seconds before the end: a run that waits when its tab closes is not made
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Class:
     pressed: list[tuple[str, float]] = field(default_factory=list)  # student, time of the press
     refused: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    last_run: float = 0.0  # time.monotonic() of the last possible press
     lock: Lock = field(default_factory=Lock)
 
 
@@ -68,7 +71,7 @@ def work(
             due = time.monotonic() + between * (number + 1) / count
             name = ""
             while not over.is_set():
-                run = time.monotonic() >= due
+                run = due <= time.monotonic() <= seen.last_run
                 name = "" if run else chance.choice(PAGES)
                 began = time.monotonic()
                 page.open(name, f"length={_TOKENS}" if not name else "")
@@ -129,6 +132,7 @@ def main() -> None:
         )
         for number in range(options.students)
     ]
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the provider's requests
     seen, over = Class(), Event()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="specviz-class-")))
@@ -146,6 +150,7 @@ def main() -> None:
             page.press("run")  # loads the pair, and compiles for it
         time.sleep(45)
         before = memory_of(dashboard.server.pid)
+        seen.last_run = time.monotonic() + 60 * options.minutes - _LAST_RUNS
         with ThreadPoolExecutor(options.students) as pool:
             for number in range(options.students):
                 pool.submit(work, number, options.students, options.rate, over, dashboard, seen)
