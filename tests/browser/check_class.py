@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ import oidc_provider_mock
 import psutil
 
 from specviz.cli.free_port import free_port
-from specviz.store import Library, Query
+from specviz.store import Library, Query, RunRow
 from tests.browser.conftest import ROOT, Server, _await_health
 from tests.browser.logins import TOKEN, Browser, Dashboard, write_secrets
 
@@ -189,7 +190,7 @@ def _report(seen: Class, before: dict[str, float], after: dict[str, float], sock
         print(f"failure: {each}")
 
 
-def _waits(rows: list, seen: Class) -> list[float]:
+def _waits(rows: Sequence[RunRow], seen: Class) -> list[float]:
     """Return how long each run took from the press until it was over, in order of the presses."""
     ends: dict[str, list[float]] = {}
     for row in rows:
