@@ -37,10 +37,6 @@ from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_S
 from specviz.record.pairs import COPY_TYPES
 
 BENCH_BODY = "90M"
-_COMMANDS = (
-    "run", "show", "bench", "compare", "score", "tune", "audit", "doctor", "attach", "models",
-    "costs", "train", "winrate", "load", "settings", "info",
-)  # fmt: skip
 
 
 class UsageError(Exception):
@@ -73,7 +69,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"specviz {__version__}")
     add_dashboard(parser)
-    commands = parser.add_subparsers(dest="command", metavar="|".join(_COMMANDS))
+    commands = parser.add_subparsers(dest="command")
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))
@@ -92,6 +88,7 @@ def build_parser() -> Parser:
     add_load(commands.add_parser("load", help="measure a serving engine with many users"))
     add_settings(commands.add_parser("settings", help="print or check a dashboard's settings"))
     add_info(commands.add_parser("info", help="describe this installation for a bug report"))
+    commands.metavar = "|".join(commands.choices)
     return parser
 
 

@@ -66,20 +66,9 @@ _HEAD_NAMES = {"eagle3": "an EAGLE-3 head", "medusa": "Medusa heads"}
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # these are in the link, and so are the bodies
-    "pair",
-    "embedded",
-    *MACHINE_BOXES,
-    "known_pair",
-    "target_id",
-    "draft_id",
-    "target_folder",
-    "draft_folder",
-    "device",
-    "dtype",
-    "shared_vocabulary",
-    "target_weights",
-    "draft_weights",
-)
+    "pair", "embedded", *MACHINE_BOXES, "known_pair", "target_id", "draft_id", "target_folder",
+    "draft_folder", "device", "dtype", "shared_vocabulary", "target_weights", "draft_weights",
+)  # fmt: skip
 TARGET_BODY, DRAFT_BODY = BODY_BOXES = ("target_body", "draft_body")
 _CHOSEN = "bodies chosen"
 

@@ -205,17 +205,15 @@ class Worker:
             wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:
                 self._queue.wanted = None
-            match self._queue.active:
-                case QueuedRequest(request=PrepareRequest(spec=loading)) as active:
-                    if loading == spec:
-                        self._cancel(active)
+            now = self._queue.active
+            if now and isinstance(now.request, PrepareRequest) and now.request.spec == spec:
+                self._cancel(now)
 
     def cancel_release(self, session: str) -> None:
         """Cancel ``release``, because the session's browser tab is still open."""
         with self._lock:
-            timer = self._releases.pop(session, None)
-        if timer is not None:
-            timer.cancel()
+            if (timer := self._releases.pop(session, None)) is not None:
+                timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
         """Stop a closed browser tab's runs after ``grace`` seconds, unless this is cancelled."""
