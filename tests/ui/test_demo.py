@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import streamlit as st
 from starlette.testclient import TestClient
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 
 from specviz import ROOT
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Action, Person, Role
@@ -20,6 +23,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.servers.connection import Connection
 from specviz.ui import shell
+from specviz.ui.access import Access, AccessGate
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Attempt
 from specviz.ui.learn.steps import ENOUGH_DRAWS, STEPS
@@ -257,3 +261,30 @@ def test_the_pages_import_no_torch(tmp_path: Path) -> None:
         timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_no_message_clears_the_caches_of_the_server(demo: Path) -> None:
+    """Streamlit obeys such a message from every tab."""
+    messages = [BackMsg(clear_cache=True), BackMsg(rerun_script=ClientState())]
+    waiting = [
+        {"type": "websocket.receive", "bytes": each.SerializeToString()} for each in messages
+    ]
+    passed: list[Any] = []
+
+    async def receive() -> Any:
+        return waiting.pop(0) if waiting else {"type": "websocket.disconnect", "code": 1000}
+
+    async def app(_scope: Any, receive: Any, _send: Any) -> None:
+        while (message := await receive())["type"] == "websocket.receive":
+            passed.append(message["bytes"])
+
+    scope = {
+        "type": "websocket", "path": "/_stcore/stream", "headers": [], "query_string": b"",
+        "server": ("127.0.0.1", 8501), "client": ("127.0.0.1", 50000),
+    }  # fmt: skip
+    asyncio.run(AccessGate(app, Access(token="a" * 20))(scope, receive, _ignore))
+    assert passed == messages[1:]
+
+
+async def _ignore(_message: Any) -> None:
+    pass
