@@ -125,6 +125,7 @@ def test_an_identity_that_may_not_enter(
         signed(claims_of())[:-1],
         signed([]), signed({}),  # type: ignore[arg-type]
     ],
+    ids=str.split("none empty letter unsigned secret purpose cut list dict"),  # they hold the time
 )  # fmt: skip
 def test_an_identity_that_streamlit_did_not_sign(login: LoginDashboard, cookie: str | None) -> None:
     login.streamlit.identity = cookie
