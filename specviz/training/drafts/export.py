@@ -81,7 +81,7 @@ class TrainedFolder(Value):
 
     @property
     def gamma(self) -> int:
-        """Return the number of candidates per round that the draft was trained for."""
+        """Return for how many candidates per round the draft was trained."""
         stated = self.head.candidates if self.head else None
         positions = self.plan.get("positions")
         return stated or (positions if type(positions) is int and positions > 0 else _GAMMA)
