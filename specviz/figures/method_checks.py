@@ -28,7 +28,7 @@ from specviz.values import Value
 
 
 class Count(Value):
-    """An observed and an expected count, with the variance of the observed one.
+    """An observed and an expected count, with the variance of the observed count.
 
     ``z`` is observed - expected in standard deviations; None if nothing was random.
     """

@@ -189,12 +189,12 @@ def emitted_distribution(
     reject: Numbers,
     overlap: Numbers,
 ) -> Numbers:
-    """Return the probabilities `[...]` with which over-acceptance emits certain tokens.
+    """Return the probabilities `[...]` with which over-acceptance emits the given tokens.
 
-    ``draft`` and ``target`` are the probabilities of the same tokens under each model.
+    ``draft`` and ``target`` are the probabilities of these tokens under the two models.
 
-    In Yin et al. 2024, section 4.2, the rule OPT has the residual "leftover", the rule UNO the
-    residual "target".
+    In Yin et al. 2024, section 4.2, the rule with the residual "leftover" is called OPT. The rule
+    with the residual "target" is called UNO.
     """
     accepted = np.minimum(draft, target + epsilon)
     if residual == "target":
