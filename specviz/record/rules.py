@@ -21,7 +21,7 @@ class Rule(Value):
     *together*: one test of all candidates of a round (block verification); *equal*: whether the
     target samples the same token;
     *threshold*: the target's distribution alone. ``takes``: the settings, such as ``epsilon``,
-    that have an effect under this rule but not under every rule.
+    that this rule uses and some other rules ignore.
     """
 
     name: RuleName

@@ -182,7 +182,7 @@ class Round(Value):
 
 
 class ModelInfo(Value):
-    """One model of the pair, with what is needed to load the same model again."""
+    """One model of the pair, with the facts that are needed to load it again."""
 
     name: str
     family: str
@@ -205,7 +205,7 @@ class PairInfo(Value):
 
     @property
     def bodies(self) -> dict[str, BodyInfo]:
-        """The simulated sizes by role, "target" or "draft"; a model at its real size has none."""
+        """The simulated sizes by role, "target" or "draft"; models at real size are left out."""
         models = {"target": self.target, "draft": self.draft}
         return {role: each.body for role, each in models.items() if each and each.body}
 
