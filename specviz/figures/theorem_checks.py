@@ -1,8 +1,8 @@
 """Check theorems of Yin et al. 2024 on recorded runs.
 
 Theorem 1: under the lossless rule, the expected number of rejections is the sum of the distances
-(total variation) of draft and target. Theorem 2: if the candidates of a chain are verified one by
-one, no unbiased rule has fewer expected rejections. Theorem 5: over-acceptance with the leftover
+(total variation) between draft and target. Theorem 2: if the candidates of a chain are verified one
+by one, no unbiased rule has fewer expected rejections. Theorem 5: over-acceptance with the leftover
 residual trades rejections for bias. At every position, the rejection probability and the bias add
 up to the distance.
 
