@@ -1,9 +1,9 @@
 """Sentences that report whether speculation was faster, and why, from a run's figures.
 
-If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
-interval. If the interval includes 1, the speedup is too close to call, and a second sentence
-reports what disturbed the machine, if known. If the interval is too wide, the sentence has no
-numbers and reports only that the timing continues or was too noisy.
+If the interval is narrow, a sentence gives the speedup and the interval. If it is wide, the
+sentence gives only the interval. If it is too wide, the sentence has no numbers and reports only
+that the timing continues or was too noisy. If the interval includes 1, the speedup is too close to
+call, and a second sentence reports what disturbed the machine, if known.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def is_too_wide(low: float | None, high: float | None) -> bool:
 def shown_speedup(
     value: float | None, low: float | None, high: float | None, too_wide: str = TOO_NOISY
 ) -> str:
-    """Return a speedup for a table, with its interval; if the interval is wide, only the interval.
+    """Return a speedup with its interval, for a table.
+
+    If the interval is wide, it is shown without the speedup.
 
     Args:
         too_wide: Shown instead of an interval that is too wide.
@@ -165,7 +167,10 @@ def shown_speedup(
 
 
 def reported_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for a sentence, with its interval; only the interval if it is wide."""
+    """Return a speedup with its interval, for a sentence.
+
+    If the interval is wide, it is given without the speedup.
+    """
     if low is None or high is None:
         return times(value)
     if is_too_wide(low, high):

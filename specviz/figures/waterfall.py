@@ -127,7 +127,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 
 class _Causes(Value):
-    """The values from which the waterfall is computed: tokens per round, costs in target steps."""
+    """The tokens per round and the costs, in target steps, from which the waterfall is computed."""
 
     gamma: int
     greedy: bool

@@ -42,7 +42,7 @@ def rows_beside(traces: Sequence[AnyTrace]) -> tuple[Row, ...]:
 
 
 def distinct_labels(labels: Sequence[str]) -> list[str]:
-    """Return the labels, with numbers appended to equal ones."""
+    """Return the labels; equal labels get numbers appended."""
     counts, seen = Counter(labels), Counter[str]()
     found: list[str] = []
     for label in labels:

@@ -8,7 +8,7 @@ from specviz.values import Value
 class HeadInfo(Value):
     """The hidden states that a drafting head reads, and the tokens that it can propose.
 
-    ``places`` lists the hidden states of the target that the head reads: i means the input of
+    ``places`` lists which of the target's hidden states the head reads: i means the input of
     layer i, -1 means the final state.
     """
 
