@@ -198,7 +198,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Return how long waiting requests may still be sent after the schedule's end, in seconds."""
+        """Return the seconds after the schedule's end in which waiting requests may be sent."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:
