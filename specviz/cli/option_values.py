@@ -41,7 +41,7 @@ _OF_A_PAIR = (
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """Return the settings of a run; raise ConfigError if one is invalid or has no effect.
+    """Return the settings of a run; raise ConfigError if a setting is invalid or has no effect.
 
     The default drafter for a target without a draft is prompt lookup. If neither --chat nor
     --no-chat is given, ``chat`` is false here; ``with_chat`` applies the default.
@@ -159,7 +159,7 @@ def named_lane(text: str, default: Lane) -> Lane:
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:
-    """Raise ConfigError if --suffix-texts is given, but no run uses it or its file is missing."""
+    """Raise ConfigError if no run uses the given --suffix-texts, or if its file is missing."""
     where = options.suffix_texts
     if where and not any(each.draft_method.takes_texts for each in configs):
         raise ConfigError(
