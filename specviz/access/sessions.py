@@ -28,7 +28,7 @@ class Session(Value):
     """One login in one browser.
 
     ``leaving`` is a secret in the link *Log out*, so that no other site can end the session.
-    ``identity`` are the cookies with which a logout reaches the login provider.
+    ``identity`` has the cookies that a logout at the login provider needs.
     """
 
     handle: str

@@ -48,7 +48,7 @@ def _lanes(painter: Painter, comparison: Comparison) -> str:
 
 
 def lane_figures() -> dict[str, ReadFigure]:
-    """Return, for the id of each column, the function that reads the column's value of a lane."""
+    """Return the functions that read a lane's values, keyed by column id."""
     return {
         "tokens_per_second": lambda lane: lane.tokens_per_second,
         "speedup_observed": lambda lane: lane.speedup_ratio,

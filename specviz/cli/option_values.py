@@ -119,7 +119,10 @@ def check_models(options: argparse.Namespace) -> None:
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raise ConfigError if the name of a pair or model is empty; other code treats "" as none."""
+    """Raise ConfigError if the name of a pair or model is empty.
+
+    Other code would treat "" as a missing name.
+    """
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or omit it for the default."),

@@ -1,8 +1,8 @@
 """Plan how often a load test repeats its measurements, from its budget and from a pilot.
 
-One repetition (unit) measures all lanes in the order A B B A at one level of load. The budget is
-the time limit of the whole sweep. The pilot is the first units of the sweep; it shows how much the
-speedups vary.
+A lane is a server with its settings. One repetition (unit) measures all lanes in the order A B B A
+at one level of load. The budget is the time limit of the whole sweep. The pilot is the first units
+of the sweep; it shows how much the speedups vary.
 
 The number of units is decided once, after the pilot. If a sweep ended as soon as an interval is
 narrow, the interval would contain the true value too rarely.

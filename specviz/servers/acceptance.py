@@ -298,7 +298,7 @@ class AcceptanceMeter(StoppableWork):
         return found
 
     def _gamma(self, counts: Sequence[Counts]) -> int:
-        """Return γ: the largest number of candidates per round, as reported or counted."""
+        """Return γ: the largest number of candidates per round that is reported or counted."""
         drafted = max(-(-each.drafted // each.drafts) for each in counts)
         gamma = max(drafted, self._info.gamma or 0, *(len(each.accepted_at) for each in counts))
         if gamma > MAX_GAMMA:

@@ -181,7 +181,7 @@ def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str]
 
 
 def _consistent(found: Counters) -> Counters:
-    """Return the counters without impossible values, such as more accepted than drafted."""
+    """Return the counters without impossible values, such as more accepted than drafted tokens."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts
