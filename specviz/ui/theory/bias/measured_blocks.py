@@ -63,8 +63,8 @@ def _check(traces: Sequence[Trace]) -> BlockCheck | None:
     """Compare how many candidates block verification accepted with how many were expected.
 
     The result also contains how many candidates token-by-token verification accepted, in runs with
-    this γ. The result is None if token-by-token verification of the drafts in the runs with block
-    verification is expected to accept no candidate.
+    this γ. The result is None if token-by-token verification is expected to accept none of the
+    candidates that block verification checked.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}

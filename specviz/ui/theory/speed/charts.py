@@ -226,7 +226,10 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the line alpha = c, the line of break-even, and lines on which the best gamma rises."""
+    """Draw the line alpha = c, and for each level, the line above which the best gamma reaches it.
+
+    Level 1 is break-even.
+    """
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]
