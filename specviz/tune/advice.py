@@ -209,7 +209,7 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
 
 
 def _uncertain(answer: Answer, candidate: Candidate, cell: Cell) -> str:
-    """Return the verdict on a speedup whose interval is too wide to be shown."""
+    """Return the verdict on a speedup that is not shown because its interval is too wide."""
     assert cell.low is not None
     assert cell.high is not None
     best = f"the best settings so far are {_setting(answer, candidate, cell)}"

@@ -60,11 +60,11 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Compare the candidates that block verification accepted with the expected number.
+    """Compare how many candidates block verification accepted with how many were expected.
 
-    The result also contains the mean accepted candidates of the runs with token-by-token
-    verification and the same γ. The result is None if token-by-token verification of the same
-    drafts is expected to accept no candidate.
+    The result also contains how many candidates token-by-token verification accepted, in runs with
+    this γ. The result is None if token-by-token verification is expected to accept none of the
+    candidates that block verification checked.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}

@@ -255,7 +255,7 @@ def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
 def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) -> bool:
     """Show how many requests the judge gets; return whether they may be sent.
 
-    If the judge is on another machine, the user must confirm the requests with a box.
+    If the judge is on another machine, the user must tick a box to confirm the requests.
     """
     try:
         requests = most_requests(experiment(), pairs)
@@ -360,7 +360,7 @@ def _choose_clicked(chart: str) -> None:
 
 
 def _show_texts(job: QualityJob) -> None:
-    """Show the texts of one rule for one prompt beside those of the lossless rule."""
+    """For one prompt, show the texts of one rule beside the texts of the lossless rule."""
     st.subheader("The texts", anchor=False)
     labels, items = job.plan.labels, job.experiment.items
     if st.session_state.get(_RULE) not in labels[CONTROL + 1 :]:

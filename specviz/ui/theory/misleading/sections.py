@@ -344,11 +344,11 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Describe the tokens per round that the formula predicts, with each of two shares as α.
+    """Describe the tokens per round that the formula predicts with two estimates of α.
 
     Args:
-        share: Accepted / drafted.
-        observed: Accepted / tested.
+        share: One estimate, the accepted candidates divided by the drafted candidates.
+        observed: The other estimate, the accepted candidates divided by the tested candidates.
     """
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" The run yielded {TOKENS.bare(tau)} tokens per round."
