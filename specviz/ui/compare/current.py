@@ -42,7 +42,10 @@ _TICK = 0.25  # seconds
 
 
 def take_linked() -> JobName | None:
-    """Show the comparison that the link names; return the name of the page's tab that shows it."""
+    """Show the comparison that the link names, and return the tab on which it appears.
+
+    The result is None if the link names no comparison, or if no tab of this page shows it.
+    """
     job = linked_job()
     if not isinstance(job, ComparisonJob):
         return None
@@ -55,7 +58,7 @@ def shown_comparison(name: JobName) -> ComparisonJob | None:
 
 
 def own_job_going() -> ComparisonJob | None:
-    """Return a comparison that this browser tab started and that has not ended."""
+    """Return an unfinished comparison that this browser tab started, or None."""
     own: set[str] = st.session_state.get(_OWN, set())
     for job in the_job_queue().going:
         if job.id in own and isinstance(job, ComparisonJob):
@@ -70,7 +73,7 @@ def start(name: JobName, plan: Plan, *, fresh: bool) -> None:
 
 
 def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
-    """Draw a button to start a comparison or to stop the one in progress.
+    """Draw a button that starts a comparison, or a button that stops the comparison in progress.
 
     After a comparison that reused kept runs, also draw a button that measures all runs again.
     """

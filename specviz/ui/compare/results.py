@@ -150,7 +150,7 @@ def _show_verdict(found: Findings, name: str) -> None:
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """Show the race, a replay of one run per lane, and return the index of its prompt.
+    """Show the race, a replay of one run per lane, and return the index of the race's prompt.
 
     Return None if there is no prompt on which every lane has a run.
     """
@@ -302,10 +302,10 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Return a caption that says, for each kind of text, what the intervals cover.
+    """Return a caption that says what the intervals of each kind of text cover.
 
-    Intervals cover prompts, repeats or timing. Kinds whose intervals cover the same are named
-    together. Example with a single group: "95 % intervals over prompts."
+    Intervals cover prompts, repeats or timing. Kinds are grouped by what their intervals cover. If
+    there is only one group, no kind is named: "95 % intervals over prompts."
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:

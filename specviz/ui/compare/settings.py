@@ -59,7 +59,7 @@ class Shared(Value):
 
 
 class Suite(Value):
-    """The prompts of a comparison by kind, or the error in the user's prompts."""
+    """Prompts of several kinds for a comparison, or the error in the user's own prompts."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1
@@ -145,7 +145,10 @@ def choose_suite(*, chat: bool) -> Suite:
 
 
 def _of_chosen_kinds(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """If there are several kinds, draw a control to choose some; return the prompts of these."""
+    """Return the prompts of the kinds that the user chooses.
+
+    If all prompts have the same kind, return all of them and draw no control.
+    """
     kinds = _kinds(items)
     if len(kinds) < 2:
         return tuple(items)
@@ -191,7 +194,7 @@ def take_settings(plan: Plan) -> None:
 def _source_of(plan: Plan) -> str:
     """Return where the plan's prompts come from: a shipped suite, typed prompts, or a file.
 
-    A shipped suite is also found if the plan has only some of the suite's kinds.
+    A plan need not use all kinds of a shipped suite.
     """
     for name, made in SHIPPED_SUITES.items():
         kinds = _kinds(plan.items)

@@ -100,9 +100,8 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
     """Hand the chosen runs over to the tab Side by side of Compare.
 
-    Runs of specviz also become lanes there: pairs with settings that can be measured again.
-
-    Store a sentence about the runs that were left out.
+    The runs of specviz also become lanes of Compare. A lane is a pair with settings that can be
+    measured again. If runs are left out, store a sentence that this page shows.
     """
     beside = list(st.session_state.get(RUNS_HANDOVER, ()))
     beside += [each for each in _ids(chosen) if each not in beside]
@@ -242,7 +241,11 @@ def _file(library: Library, run_id: str, make: Callable[[AnyTrace], str]) -> str
 
 
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
-    """Draw download buttons for Parquet files of these runs, or of all runs that a query finds."""
+    """Draw buttons that download runs, and their rounds, as Parquet files.
+
+    ``rows`` contains the runs, or is a query that finds them. For a few chosen runs, also offer a
+    race.
+    """
     runs = "All runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
     st.caption(f"{runs}. The file of rounds contains at most the first {MOST_ROUNDS:,} runs.")
     if not isinstance(rows, Query) and len(rows) <= MOST_LANES:

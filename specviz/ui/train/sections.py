@@ -92,7 +92,7 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
 
 
 def show_example() -> None:
-    """Draw the acceptance of a head that comes with specviz, over the steps of its training."""
+    """Draw how the acceptance of a head that specviz ships changed during the head's training."""
     checks = evaluations(pairs_folder().joinpath(*EMBEDDED_HEADS[CHAT_HEAD]))
     first, last = checks[0], checks[-1]
     show_example_caption(

@@ -188,7 +188,10 @@ def _pasted() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw a choice of simulated draft sizes other than the pair's own; return the chosen sizes."""
+    """Draw a choice of further simulated sizes for the draft, and return the chosen sizes.
+
+    The draft's real size and the size that the pair has now are not offered.
+    """
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -216,7 +219,7 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw the choice of further methods; return the valid ones, and why others are refused.
+    """Draw the choice of further methods. Return valid methods, and refused methods with reasons.
 
     Args:
         copies: Whether drafters that copy from the text are allowed.
@@ -266,7 +269,10 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw the choice of drafts; return whether to try lookup drafting, and the further drafts."""
+    """Draw the choice of drafts.
+
+    Return whether to try lookup drafting, and the names of further drafts.
+    """
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
         help="Both search the text for an earlier occurrence of its last tokens, and draft the "

@@ -1,7 +1,7 @@
 """Draw the analysis of a saved run, and the expected and observed speedups of all saved runs.
 
-The analysis has a waterfall chart from the textbook speedup to the observed one, the acceptance
-along the text, and metrics as other engines define them.
+The analysis has three parts: a waterfall chart from the textbook speedup to the observed speedup,
+the acceptance along the text, and metrics as other engines define them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _change_text(step: WaterfallStep) -> str:
 
 
 def _show_run_text(trace: Trace) -> None:
-    """Draw the run's text with its rounds and, if known, its tokens' acceptance probabilities."""
+    """Draw the run's text with its rounds and, if known, each token's acceptance probability."""
     st.markdown("#### Acceptance along the text")
     tokens = list(emitted_tokens(trace.rounds))
     ids, texts = [each.token_id for _, each in tokens], [each.text for _, each in tokens]
