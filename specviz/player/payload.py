@@ -257,7 +257,7 @@ def _left_out(config: RunConfig) -> JsonObject | None:
     if not _has_curves(config):
         charts.append("throughput")
         why.append("throughput by γ, because its formulas assume one chain of γ candidates")
-    return {"charts": charts, "why": f"Left out: {'; '.join(why)}."} if charts else None
+    return {"charts": charts, "why": f"Charts left out: {'; '.join(why)}."} if charts else None
 
 
 def _has_curves(config: RunConfig) -> bool:

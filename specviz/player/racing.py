@@ -20,8 +20,8 @@ from specviz.record.trace import Trace
 
 MOST_LANES = 4
 _OTHER_ENGINE = (
-    "No winner: another engine's clock starts at its first piece of text, and its machine and "
-    "settings may differ."
+    "No winner: a lane of another engine is timed from its first piece of text, and its machine "
+    "and settings may differ."
 )
 _NOT_IN_TURN = "No winner: the lanes were timed at different times, not in turn."
 

@@ -115,7 +115,7 @@ def _plan_text(make_plan: Callable[[], Plan]) -> str:
     return (
         f"{count} runs of {length_text(plan)}: {len(plan.lanes)} lanes × {prompts}{repeats}. Lanes "
         "take turns, and the target alone is timed on the same tokens before and after each run. "
-        f"{expected_time(plan)}Pairs to load first, if needed: {pairs}."
+        f"{expected_time(plan)}These pairs are loaded first if necessary: {pairs}."
     )
 
 
@@ -203,7 +203,11 @@ def _show_end(job: ComparisonJob) -> None:
     if job.error is not None:
         show_error(job.error)
     if 0 < done < planned:
-        kept = " Finished runs are kept. To make the others, start again." if not job.unkept else ""
+        kept = (
+            " Finished runs are kept. To make the missing runs, start the comparison again."
+            if not job.unkept
+            else ""
+        )
         st.info(f"The comparison ended after {done} of {planned} runs.{kept}")
     elif done < planned and job.error is None:
         st.info("The comparison ended before its first run.")
@@ -233,9 +237,9 @@ def _blocks(job: ComparisonJob) -> str:
 def _reused(job: ComparisonJob) -> str:
     if job.changed:
         return (
-            "Kept runs with these settings were made with other models or versions, or on another "
-            "machine, so all lanes are measured again. "
+            "The kept runs with these settings are from another machine, other models or other "
+            "software versions. So all lanes are measured again. "
         )
     if not job.found:
         return ""
-    return f"{job.found} of the runs were already kept and are reused. "
+    return f"{job.found} of the runs were already in the library and are reused. "

@@ -104,8 +104,8 @@ def _use(plan: Plan) -> None:
 def _missing_sentence(plan: Plan, missing: int) -> str:
     are = "is" if missing == 1 else "are"
     return (
-        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, press Use "
-        "these settings and compare again; the kept runs are reused."
+        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, press “Use "
+        "these settings” and compare again. The kept runs are reused."
     )
 
 

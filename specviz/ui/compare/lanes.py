@@ -114,7 +114,7 @@ class Cards:
                     lane = replace(lane, spec=with_head(lane.spec))
                 self.add(self._clipped(lane))
         if len(texts) > MAX_LANES:
-            self.refused.append(f"At most {MAX_LANES} lanes: the others are left out.")
+            self.refused.append(f"A comparison has at most {MAX_LANES} lanes.")
         while len(self.cards) < MIN_LANES:
             self.add_spare(spec)
 

@@ -205,10 +205,10 @@ def _show_charts(found: Findings, name: str) -> None:
         "acceptance.",
         "times": "Bars show the time per token by phase. The target alone was timed on the same "
         "tokens.",
-        "places": "Points show accepted / tested candidates at each position, over all runs of a "
-        "lane.",
+        "places": "At each position, a point shows the share of tested candidates that were "
+        "accepted, over all runs of a lane.",
         "tokens": "Bars show the distribution of tokens per round. The dashed line marks τ over "
-        "all rounds of a lane. The table instead shows the median of τ over the lane's runs.",
+        "all rounds of a lane. In the table of figures, τ is the median over the lane's runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -320,4 +320,4 @@ def _interval_text(kind: KindResult) -> str:
     units = interval_units(
         ratio for lane in kind.lanes for ratio in (lane.speedup_ratio, lane.expected)
     )
-    return f"95 % intervals over {' or '.join(units)}" if units else "no intervals, with one run"
+    return f"95 % intervals over {' or '.join(units)}" if units else "no intervals (a single run)"

@@ -79,7 +79,7 @@ def choose_shared(*, has_chat: bool) -> Shared:
     )  # fmt: skip
     repeats = st.slider(
         "Repeats", 1, _MOST_REPEATS, _REPEATS, key="compare_repeats", bind=_LINKED,
-        help="Each repeat has its own seed, the same for all lanes. With one repeat, the interval "
+        help="Each repeat has its own seed, which all lanes use. With one repeat, the interval "
             "covers only the timing noise.",
     )  # fmt: skip
     seed = st.number_input("First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED)
@@ -109,7 +109,7 @@ def choose_chat(targets: Sequence[bool]) -> bool:
             _CHAT, "Puts each lane's prompts into the chat template of its target."
         )
     if any(targets):
-        st.caption("Not every lane's target has a chat template, so no lane uses one.")
+        st.caption("No lane uses a chat template, because not every lane's target has one.")
     return False
 
 
@@ -227,7 +227,8 @@ def plan_of(
     """
     if not items:
         raise ConfigError(
-            "There are no prompts.", remedy="Choose shipped prompts or a file, and a kind."
+            "There are no prompts.",
+            remedy="Choose shipped prompts or a file, and at least one kind.",
         )
     if not all(item.prompt.strip() for item in items):
         which = "The prompt" if len(items) == 1 else "A prompt"

@@ -78,7 +78,7 @@ def _describe(recording: Recording) -> None:
     st.caption(as_text(f"“{' '.join(recording.preset.text.split())}”"))
     st.caption(as_text(_facts(opened_recording(recording).trace)))
     with st.expander("The command", key="recorded_command"):
-        st.caption("This command makes such a run on your machine, with times of your machine.")
+        st.caption("This command makes a run with the same settings on your machine.")
         st.code(command_of(recording), language=None, wrap_lines=True)
 
 

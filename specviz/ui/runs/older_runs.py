@@ -41,6 +41,6 @@ def _show(older: _Older) -> None:
     elif older.left:
         runs = "one older run" if older.left == 1 else f"{older.left:,} older runs"
         st.caption(
-            f"Still reading the observed α of {runs}, newest first. Runs that are not yet read "
-            "come last in the order by α."
+            f"Still reading the observed α of {runs}, newest first. Until a run is read, it "
+            "comes last in the order “Highest α observed”."
         )

@@ -176,7 +176,7 @@ def _choose_texts(prompts: tuple[str, ...]) -> TextPlan:
     )  # fmt: skip
     longest = st.number_input(
         "Maximum tokens per text", 16, 8192, default.longest, 64, key="train_longest",
-        bind=_LINKED, help="Includes the prompt. Texts end earlier if the target ends them.",
+        bind=_LINKED, help="Includes the prompt. A text is shorter if the target ends it.",
     )  # fmt: skip
     return replace(default, count=int(count), longest=int(longest), prompts=prompts)
 

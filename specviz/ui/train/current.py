@@ -109,9 +109,9 @@ def choose_gives_way(job: TrainingJob | None) -> bool:
     """
     chosen = st.toggle(
         "Pause for other runs", True, key=_GIVES_WAY,
-        help="On: the training pauses while other runs or comparisons wait. It continues a few "
-        "seconds after they end. Off: other runs wait in the queue until the training ends or is "
-        "paused.",
+        help="On: the training pauses while other runs or comparisons are made, and continues a "
+        "few seconds after their end. Off: other runs wait in the queue until the training ends or "
+        "is paused.",
     )  # fmt: skip
     if job is not None and job.going:
         job.gives_way = chosen

@@ -215,10 +215,10 @@ def _show_before_and_after(
 ) -> None:
     st.markdown("#### Before and after")
     st.caption(
-        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft or, "
-        "without one, with early exit. The runs are at temperature 0, with shipped prompts that "
-        "the training did not use. Every run is timed against the target alone, which decodes the "
-        "same tokens."
+        "Compares the new draft with the pair's older draft, prompt lookup and suffix lookup. If "
+        "the pair has no older draft, early exit takes its place. The runs are at temperature 0, "
+        "with shipped prompts that the training did not use. Every run is timed against the target "
+        "alone, which decodes the same tokens."
     )
     press_button("Compare before and after", key="train_compare")
     if take_press("train_compare"):

@@ -182,7 +182,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     first, shown_now = session_first_body(), shown_pair()
     wanted = first.ready or shown_now
     label, remedy = run_label(status, shown_now), ""
-    detail = "no pair is loaded: Run loads this pair" if label == "Run" else f"press {label}"
+    detail = "no pair is loaded; Run loads this pair first" if label == "Run" else f"press {label}"
     if wanted is None:
         detail = "name a target under The pair"
     elif status.preparing:
@@ -273,7 +273,7 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
     if outlook is None or tau is None or trace.step_costs is not None:
         return
     yield (
-        f"Expected, from {outlook.num_texts} other texts ({outlook.kind}): α "
+        f"Expected from {outlook.num_texts} other texts ({outlook.kind}): α "
         f"{PROBABILITY.bare(outlook.alpha)} and {TOKENS.bare(tau)} tokens per round."
     )
 

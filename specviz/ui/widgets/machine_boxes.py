@@ -278,7 +278,9 @@ def _show_skipped(skipped: tuple[Skipped, ...]) -> None:
     for each in skipped[:_MOST_SHOWN]:
         st.caption(f"**{as_text(each.name)}**, {as_text(each.origin)}: {as_text(each.reason)}")
     if len(skipped) > _MOST_SHOWN:
-        st.caption(f"{len(skipped) - _MOST_SHOWN:,} more: `python -m specviz models --skipped`")
+        st.caption(
+            f"{len(skipped) - _MOST_SHOWN:,} more. List all: `python -m specviz models --skipped`"
+        )
 
 
 def _add_folder() -> None:

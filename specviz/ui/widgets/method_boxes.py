@@ -123,8 +123,8 @@ class MethodBoxes(Value):
             epsilon = st.slider(
                 "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
                 help="With over-accept, ε is added to the target's probability of a candidate. "
-                "With typical, this probability must exceed a threshold that depends on ε. The "
-                "text no longer follows the target's distribution.",
+                "With typical, this probability must exceed a threshold that depends on ε. With "
+                "either rule, the text no longer follows the target's distribution.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:

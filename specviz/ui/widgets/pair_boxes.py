@@ -263,12 +263,11 @@ def _choose_weights() -> None:
             _link_weights(key, kind)
             st.selectbox(
                 f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
-                help="Once loaded, quantised weights need less memory and less time per step. They "
-                     "change the output a little. A GGUF file's own weights stay quantised on "
-                     "a CPU where possible. To quantise weights to a chosen type, use a CPU and "
-                     "float32. After loading, a note reports how much quantisation changes the "
-                     "output. An EAGLE head of a quantised target is quantised to Q8_0 unless "
-                     "another type is chosen.",
+                help="Quantised weights need less memory and less time per step, but change the "
+                     "output a little. After loading, a note reports how much. With “as stored”, "
+                     "the weights of a GGUF file stay quantised on a CPU where possible, and an "
+                     "EAGLE head of a quantised target is quantised to Q8_0. To choose a quantised "
+                     "type, use a CPU and float32.",
             )  # fmt: skip
 
 

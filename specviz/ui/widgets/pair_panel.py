@@ -223,7 +223,9 @@ def _report(found: PairCheck) -> None:
 def _vocabulary_text(found: PairCheck) -> str:
     if found.shared_tokens is None:
         return f"Same vocabulary: {found.vocabulary:,} tokens."
-    return f"Shared: {found.shared_tokens:,} of the target's {found.vocabulary:,} tokens."
+    return (
+        f"Shared vocabulary: {found.shared_tokens:,} of the target's {found.vocabulary:,} tokens."
+    )
 
 
 def size_words(ratio: float) -> str:
@@ -264,8 +266,8 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             st.button(
                 "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
-                help="The step costs, on which c, v and the forecast depend, come from timed runs "
-                    "and from a saved table. A new measurement replaces both.",
+                help="Discards the saved step costs of this pair and measures them again. c, v and "
+                    "the forecast depend on the step costs.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")
