@@ -199,7 +199,9 @@ def contradiction_warning(metrics: Metrics) -> str:
     low, high = metrics.speedup_low, metrics.speedup_high
     if low is None or high is None:
         return ""
-    again = "one measurement was disturbed. Measure the step costs again, under The pair."
+    again = (
+        "one of the two measurements was disturbed. Measure the step costs again, under The pair."
+    )
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
         return (
@@ -264,9 +266,12 @@ def _caveat(metrics: Metrics, predicted: float) -> list[str]:
     """Return a sentence if the step costs are imprecise or do not predict the observed speedup."""
     imprecise, off = _imprecision(metrics), _difference(metrics, predicted)
     if imprecise and off:
-        return [f"{off}: the step costs are imprecise, because {imprecise}."]
+        return [f"{off}. The step costs are imprecise, because {imprecise}."]
     if off:
-        return [f"{off}: the step costs, measured at another time, do not explain the difference."]
+        return [
+            f"{off}. The step costs, which were measured at another time, do not explain the "
+            "difference."
+        ]
     return [f"The step costs are imprecise, because {imprecise}."] if imprecise else []
 
 
@@ -292,7 +297,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
     if low <= most and least <= high:
         return ""
     side = "higher" if most < low else "lower"
-    return f"The measured speedup is {side} ({RATIO.bare(low)} to {times(high)})"
+    return f"The measured speedup is {side} than predicted ({RATIO.bare(low)} to {times(high)})"
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:

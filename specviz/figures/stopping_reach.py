@@ -165,7 +165,8 @@ def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_Price
 def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
-            "The reach needs runs that draft chains of γ candidates and judge token by token.",
+            "The comparison with the oracle needs runs that always draft a chain of γ candidates "
+            "and judge token by token.",
             remedy="Run with draft_until=count and a large γ.",
         )
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]

@@ -97,7 +97,8 @@ class Job(StoppableWork):
             _log.exception("The runs failed")
             self.error = SpecvizError(
                 f"The runs failed with an unexpected error ({type(error).__name__}).",
-                remedy="Start again; if it fails again, report it with the terminal output.",
+                remedy="Start again. If the runs fail again, report the error with the terminal "
+                "output.",
             )
             self._end("failed")
         else:

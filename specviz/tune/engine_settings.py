@@ -95,7 +95,7 @@ def _vllm_notes(finding: Finding) -> list[str]:
         )
         if finding.top_k or finding.top_p < 1:
             notes.append(
-                'With "probabilistic", too, top-k and top-p apply to the target only, not to the '
+                'Even with "probabilistic", top-k and top-p apply only to the target, not to the '
                 "draft."
             )
     notes += [

@@ -189,8 +189,8 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
         if unclear := [each for each in positions if _may_be_as_low(each, first)]:
             span = _span(unclear[0].given.low, unclear[0].given.high)
             where += (
-                f" At position {unclear[0].position} it is {span}, so acceptance may be lower "
-                f"there, too. Then more causes are possible: {_FROM_THE_START}."
+                f" At position {unclear[0].position}, the difference is {span}, so acceptance may "
+                f"be lower there, too. If so, more causes are possible: {_FROM_THE_START}."
             )
     yield _finding("positions", low, high, f"{what}. {where}")
 
@@ -236,9 +236,8 @@ def _setting(
     ]
     sentence = (
         f"The engine's acceptance fits the setting {best.words} better than the setting in the "
-        f"head's files. The engine's counts are nearer to the counts with {best.words} than to "
-        f"those with the files' setting. The difference is {_range(low, high)} of the distance "
-        "between the counts with the two settings."
+        "head's files. On a scale from −100 % (the counts with the files' setting) to 100 % (the "
+        f"counts with {best.words}), the engine's counts are at {_range(low, high)}."
     )
     if alike:
         sentence += f" Other settings that cannot be ruled out: {'; '.join(alike)}."
@@ -293,7 +292,7 @@ def _against_engine(
             "engine",
             low,
             high,
-            f"Relative to each engine's reference, this engine's τ is {much} than with {name}.",
+            f"Relative to each engine's reference, this engine's τ is {much} than the τ of {name}.",
         )
 
 

@@ -92,7 +92,7 @@ def _require_readable_secrets() -> None:
         if chosen or names_login:
             raise ConfigError(
                 f"The secrets file {path.name} cannot be read, or is not valid TOML.",
-                remedy="Correct it; it may set up the login.",
+                remedy="Correct the file; it may contain the settings of the login.",
             )
 
 

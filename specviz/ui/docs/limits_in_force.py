@@ -81,7 +81,11 @@ def _rows_of_students(settings: Settings) -> list[Row]:
 
 def _servers(settings: Settings) -> str:
     if settings.servers is None:
-        return "none, since others can reach it" if reachable_by_others() else "any address"
+        return (
+            "none, because others can reach the dashboard"
+            if reachable_by_others()
+            else "any address"
+        )
     return _listed([each.text for each in settings.servers])
 
 

@@ -68,7 +68,7 @@ def _refused_folder(rules: ModelRules) -> PairError:
     if rules.folders is not None:
         return PairError(
             "The settings of this dashboard do not allow this folder.",
-            remedy=f"Give {hub}a path inside one of the folders that they list.",
+            remedy=f"Give {hub}a path inside one of the folders in these settings.",
         )
     return PairError(
         "Others can reach this dashboard, so it does not open this folder.",

@@ -138,18 +138,18 @@ class RunLimits:
         # A new run stops the unfinished run of its own tab.
         going = sum(not run.finished and run.session != session for run in account.runs)
         if going >= limits.runs_at_once:
-            runs = "run is" if limits.runs_at_once == 1 else "runs are"
+            runs = "runs is" if limits.runs_at_once == 1 else "runs are"
             return LimitError(
-                f"{limits.runs_at_once} of your {runs} waiting or running in other tabs, the most "
-                "that are allowed.",
-                remedy=f"The next run is possible when one of them ends. {_WHY}",
+                f"{limits.runs_at_once} of your {runs} waiting or running in other tabs; more are "
+                "not allowed.",
+                remedy=f"The next run is possible when one of these runs ends. {_WHY}",
             )
         if len(account.starts) >= limits.runs_per_minute:
             free_at = account.starts[-limits.runs_per_minute] + _MINUTE
             seconds = max(1, math.ceil(free_at - self._now()))
             return LimitError(
-                f"You have started {limits.runs_per_minute} runs within a minute, the most that "
-                "are allowed.",
+                f"You have started {limits.runs_per_minute} runs within a minute; more are not "
+                "allowed.",
                 remedy=f"The next run is possible in {seconds} s. {_WHY}",
             )
         return None

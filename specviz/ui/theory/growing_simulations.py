@@ -155,7 +155,10 @@ def progress_sentence(group: SimulationGroup, paused: bool) -> str:
     if group.done and group.widest <= group.narrow:
         return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."
     if group.done:
-        return f"{texts}; stopped: the 95 % interval is still ± {PERCENT.shown(group.widest)}."
+        return (
+            f"{texts}; stopped at this limit. The 95 % interval is still "
+            f"± {PERCENT.shown(group.widest)}."
+        )
     if paused:
         return f"Paused after {texts}."
     return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(group.narrow)}."

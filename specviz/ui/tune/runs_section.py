@@ -36,7 +36,7 @@ def show_run_findings() -> None:
     rows = the_library().find(Query(rules=("lossless",), limit=_OFFERED))
     timed = [each for each in rows if each.summary.speedup is not None]
     if not timed:
-        st.info("No kept run has a measured speedup yet. Start one on Watch.")
+        st.info("No kept run has a measured speedup yet. Start a run on Watch.")
         return
     row = st.selectbox("Run", timed, format_func=_run_title, key="tune_run")
     assert row is not None

@@ -50,7 +50,8 @@ def show_measured_blocks() -> None:
             **names_in_formula("gamma"),
             "i": "a position in the round",
         },
-        "Sun et al. 2024. The right side is for token-by-token verification of the same "
+        "Sun et al. 2024. The left side is the expected number of accepted candidates with block "
+        "verification. The right side is this number with token-by-token verification of the same "
         "candidates. The inequality holds in every round, not only on average.",
     )
 
@@ -91,8 +92,8 @@ def _rounds_sentence(check: BlockCheck) -> str:
     more = sum(each.by_block > each.by_token + _ROUNDING for each in check.rounds)
     return (
         f"In all {number:,} recorded rounds, block verification is expected to accept at least as "
-        f"many candidates as token-by-token verification. In **{more:,}** rounds it is expected to "
-        "accept more."
+        f"many candidates as token-by-token verification; in **{more:,}** of these rounds, it is "
+        "expected to accept more."
     )
 
 

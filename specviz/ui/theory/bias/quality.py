@@ -87,8 +87,8 @@ _DIRECTION: dict[Measure, str] = {
     "judge": _BETTER,
 }
 _HELP = (
-    "Likelihood is always available, but it does not measure quality: predictable texts are the "
-    "likeliest. Distance is exact. A reward model or a judge rates quality."
+    "Likelihood and distance do not measure quality: predictable texts have the highest "
+    "likelihood, and the distance is the bias of the rule. A reward model or a judge rates quality."
 )
 
 
@@ -274,8 +274,8 @@ def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
 def _show_recorded() -> None:
     show_example_caption(
         "Measure win rates",
-        "Each rule writes several texts for each prompt. A scorer compares them in pairs with the "
-        "texts of the lossless rule.",
+        "Each rule writes several texts for each prompt. A scorer compares each text of a lossy "
+        "rule with the texts of the lossless rule.",
     )
     if RECORDED.is_file():
         report = _recorded()

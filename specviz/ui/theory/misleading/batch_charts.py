@@ -37,7 +37,7 @@ def speedup_over_batch(
         y=[each.speedup for each in points],
         error_y=_interval(points),
         mode="lines+markers",
-        name="measured, while all are running",
+        name="measured, all sequences running",
         line={"color": COLOURS.measured},
         marker={"size": 9},
         hovertemplate=f"%{{x}} sequences: {RATIO.hover()}<extra>measured</extra>",
