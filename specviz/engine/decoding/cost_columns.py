@@ -86,8 +86,8 @@ class Cell:
 
     ``counted``: the times from which the cost is computed. For plain steps they are in seconds; for
     other steps they are divided by the median of the plain steps around them. ``fallback``: the
-    seconds that the step took when it first ran. They are used for planning, and as the cost while
-    ``counted`` is empty.
+    seconds that the step took in ``Column.begin``. They are used for planning, and as the cost
+    while ``counted`` is empty.
     """
 
     counted: list[float] = field(default_factory=list)
@@ -98,7 +98,9 @@ class Cell:
         return bool(self.counted) or self.fallback is not None
 
     def seconds(self, unit: float = 1.0) -> float:
-        """Return the median of ``counted`` times ``unit``, or ``fallback`` if ``counted`` is empty.
+        """Return ``unit`` multiplied by the median of ``counted``.
+
+        If ``counted`` is empty, return ``fallback``.
 
         ``unit``: 1, or the seconds of a plain step if ``counted`` is relative to plain steps.
         """
@@ -148,7 +150,7 @@ class Column:
         self._tree = _Tree() if self._steps.drafts_trees else None
 
     def begin(self, order: Sequence[int]) -> None:
-        """Feed the context, then run every kind of step once.
+        """Feed the context, then run every kind of step at least once.
 
         The times of these steps are used for planning and as fallbacks.
 
@@ -169,11 +171,11 @@ class Column:
     def row(self, tokens: int, turns: int) -> None:
         """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
-        Every turn verifies ``tokens`` tokens. The time of an additional first turn is ignored,
-        because the processor caches still hold data of the previous row. The times of the first
-        plain steps are ignored, too. These steps bring the processor caches into the state that
-        they have when the target decodes alone: after about ten plain steps, the caches contain the
-        target's weights, if the weights fit.
+        All turns draft equally many tokens and verify ``tokens`` tokens. The time of an additional
+        first turn is ignored, because the processor caches still hold data of the previous row. The
+        times of the first plain steps are ignored, too. These steps bring the processor caches into
+        the state that they have when the target decodes alone: after about ten plain steps, the
+        caches contain the target's weights, if the weights fit.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1

@@ -94,7 +94,7 @@ class TargetLane(Protocol):
 
 
 class StepTimer(Protocol):
-    """Times single steps of both models at one context length."""
+    """Times plain steps, draft phases, verifications and tree rounds at one context length."""
 
     @property
     def drafts(self) -> bool:

@@ -124,8 +124,8 @@ def make_drafter(
     """Return the drafter that the configuration names, with its own cache.
 
     An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. If
-    ``prompt_ids`` begins with tokens of an earlier text, the draft's cache begins with a copy of
-    these tokens' rows.
+    ``prompt_ids`` and an earlier text begin with the same tokens, the draft's cache begins with a
+    copy of these tokens' rows.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

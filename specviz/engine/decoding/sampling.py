@@ -27,12 +27,12 @@ _UNIFORM_BITS = 24  # so few that a uniform times a float32 is exact in double p
 
 
 def draft_slot(position: int) -> int:
-    """Return the index (slot) of the uniform that draws candidate ``position``."""
+    """Return the index in a round's uniforms for drawing candidate ``position``."""
     return 1 + 2 * position
 
 
 def verdict_slot(position: int) -> int:
-    """Return the index (slot) of the uniform that judges candidate ``position``."""
+    """Return the index in a round's uniforms for judging candidate ``position``."""
     return 2 + 2 * position
 
 

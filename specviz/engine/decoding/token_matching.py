@@ -152,7 +152,7 @@ class _Walk:
 class IndependentDraw:
     """Draws the target's token without regard to the draft.
 
-    The draft always proposes its likeliest token.
+    Under this rule, a draft model proposes its likeliest tokens instead of drawing candidates.
     """
 
     def __init__(self, sampler: Sampler) -> None:

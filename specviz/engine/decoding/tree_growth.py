@@ -111,9 +111,9 @@ class SampledGrowth(_DynamicGrowth):
 
     The score of a node's k-th possible child is the node's score plus the k-th largest
     log-probability of the node's next token. Deeper levels do not exist yet, so their scores are
-    estimated. On this level, the mean of the nodes' k-th largest probabilities is computed,
-    weighted by the nodes' likelihoods. Every node on a deeper level is assumed to have this mean as
-    its k-th largest probability.
+    estimated. For each k, the mean of the expanded nodes' k-th largest probabilities is computed,
+    weighted by the nodes' likelihoods. For every later node, this mean is assumed to be the k-th
+    largest probability of the node's next token.
 
     All possible children, on this level and on deeper levels, are ranked together. If n candidates
     are left, the n children with the highest scores are chosen. The chosen children on this level

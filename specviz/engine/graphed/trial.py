@@ -38,7 +38,7 @@ _HALF_OFF = 0.1  # the tolerance in half precision
 def add_lanes(pair: Pair) -> str:
     """Let a pair decode on the device if a check passes.
 
-    If there are Triton kernels for the pair, decoding with them is checked first. If this check
+    If there are Triton kernels for the target, decoding with them is checked first. If this check
     fails, the pair gets a notice, and decoding without Triton kernels is checked.
 
     Returns:

@@ -1,10 +1,10 @@
 """The interface of drafting heads.
 
 Row t of a head pairs the target's hidden state at token t with token t + 1. In heads with
-``shift_ids`` 0, it pairs the state with token t, because these heads were trained in this way. A
-text of n tokens has rows 0 to n - 2, since the target has not processed the newest token yet. The
-head computes each of these rows once, from the target's states. While drafting, it computes further
-rows from its own states. These rows are speculative: they are dropped before the next round.
+``shift_ids`` 0, row t pairs the state with token t, as in the training of these heads. A text of n
+tokens has rows 0 to n - 2, since the target has not processed the newest token yet. The head
+computes each of these rows once, from the target's states. While drafting, it computes further rows
+from its own states. These rows are speculative: they are dropped before the next round.
 """
 
 from __future__ import annotations

@@ -104,10 +104,10 @@ class MtpRun(HeadRun):
     def _branch_deeper(self, count: int) -> torch.Tensor:
         """Run the next layer on all nodes; return its normalised outputs at the newest nodes.
 
-        ``count``: the number of newest nodes; all of them have one depth. If it is k - 1, the next
-        layer is layer k. Its row ``length - k + d`` reads a node of depth d, and the output of
-        layer k - 1 for the node's parent. Before the rows of nodes, the layer reads the text's rows
-        that it has not read yet.
+        ``count``: the number of newest nodes; all of them have the same depth. If this depth is
+        k - 1, the next layer is layer k. Row ``length - k + d`` of layer k reads a node of depth d,
+        and the output of layer k - 1 for the node's parent. Before the rows of nodes, layer k reads
+        the text's rows that it has not read yet.
         """
         depths = self._nodes.depths(len(self._nodes))
         layer = depths[-1] + 1

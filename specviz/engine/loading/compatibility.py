@@ -187,8 +187,8 @@ def take_step_weights(
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     """Return each model's weights in the form that the model's decoding steps read, and notices.
 
-    If the lean step supports all models and gives the logits of the original code, all models use
-    the lean step. Otherwise, all models run through transformers.
+    If the lean step supports all models and its logits agree with those of the models' original
+    code, all models use the lean step. Otherwise, all models run through transformers.
 
     ``step``: with "library", all models run through transformers in any case. With "lean" or
     "graphed", the function raises PairError if a model cannot use the lean step.
@@ -239,7 +239,7 @@ def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
 
 
 def _library_weights(given: Model, vocabulary: int) -> StepWeights:
-    """Return the model's weights; use faster matrix products if they do not change the logits."""
+    """Return the model's weights, with faster products if they change logits only by rounding."""
     from specviz.engine.model.library_weights import LibraryWeights
     from specviz.engine.model.products import ProductLayer, with_products
 

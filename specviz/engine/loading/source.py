@@ -46,7 +46,7 @@ class Source(ABC):
 
     @abstractmethod
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
-        """Return the files that identify the model: if a file changes, so does the model.
+        """Return the files whose contents identify the model.
 
         The result may include files that do not exist.
         """

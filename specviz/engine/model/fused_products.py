@@ -11,8 +11,8 @@ Products have two kernels, and so has attention. The first kernel is for few row
 tensor cores. The second is for more rows and pads the rows to 16 for the tensor cores.
 
 With ``CHAINED``, a kernel may start while the previous kernel still runs (programmatic dependent
-launch). It first loads data that the previous kernel does not write, for example weights. Then it
-waits until the previous kernel has finished.
+launch). The new kernel first loads data that the previous kernel does not write, for example
+weights. Then the new kernel waits until the previous kernel has finished.
 """
 
 # Triton's stubs do not know indexing with None and static ranges.

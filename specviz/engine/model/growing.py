@@ -92,7 +92,7 @@ def grown_skeleton(model: Model, shape: Shape) -> Any:
 
 @torch.no_grad()
 def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
-    """Return a copy of the model, enlarged to this shape; it gives the model's logits."""
+    """Return a copy of the model, enlarged to this shape; the logits stay the same."""
     grown: Any = grown_skeleton(model, shape)
     writer = _Writer(model, shape, on_progress, _num_bytes(grown, model.dtype))
     own = dict(model.named_parameters())

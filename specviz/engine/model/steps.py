@@ -59,16 +59,16 @@ class Step(ABC):
     def catch_up(self) -> None:
         """Feed again the tokens that a rollback left pending.
 
-        Only models with recurrent layers have pending tokens.
-
-        Without this call, the next feed processes the pending tokens together with the new tokens.
+        Only models with recurrent layers have pending tokens. Without this call, the next feed
+        processes the pending tokens together with the new tokens.
         """
         return
 
     def copy_rows(self, other: Step, count: int) -> None:
-        """Copy the first ``count`` cache rows of ``other``, another step of this model.
+        """Copy the first ``count`` cache rows of ``other`` into this step's empty cache.
 
-        If this step cannot copy the rows, its cache stays empty.
+        If this step cannot copy the rows, for example from another model's step, the cache stays
+        empty.
         """
         del other, count
 

@@ -73,7 +73,10 @@ class SuffixAutomaton:
             before = self._link[before]
 
     def advanced(self, match: Match, token: int) -> Match:
-        """Return the longest suffix of the match and ``token`` that occurs in the texts."""
+        """Append ``token`` to the match, and return the new match.
+
+        The new match is the longest suffix that occurs in the texts.
+        """
         state, length = match
         while token not in self._after[state]:
             if not state:
@@ -83,7 +86,7 @@ class SuffixAutomaton:
         return self._extended_match(state, length, token, LONGEST)
 
     def followed(self, match: Match) -> Match:
-        """Return the longest suffix of the match after which some text has another token."""
+        """Return the longest suffix of the match that has a next token in the texts."""
         state, length = match
         while state and not self._after[state]:
             state = self._link[state]
