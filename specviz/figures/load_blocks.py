@@ -221,7 +221,7 @@ def acceptance_of(block: LoadBlock) -> Acceptance:
 
 
 def pooled(found: Sequence[Acceptance]) -> Acceptance:
-    """Return the sum of each counter's increases; None if one of the increases is unknown."""
+    """Return each counter's total increase. A total is None if one of the increases is unknown."""
     if not found:
         return Acceptance()
     width = min(len(each.accepted_at) for each in found)

@@ -43,9 +43,9 @@ class Spread(Value):
 class Ratio(Value):
     """A ratio or a mean with its interval.
 
-    The interval comes from ``count`` independent values. There is one value per seed or prompt. In
-    a load sweep, there is one per A B B A unit or engine start; in a single run, one per timed
-    slice. ``low`` and ``high`` are None if there are too few values for an interval.
+    The interval comes from ``count`` independent values. Over several runs, there is one value per
+    seed or prompt. In a load sweep, there is one per A B B A unit or engine start; in a single run,
+    one per timed slice. ``low`` and ``high`` are None if there are too few values for an interval.
     """
 
     value: float

@@ -81,11 +81,11 @@ def error_of_load(before: float | None, now: float | None) -> float:
     different factors.
 
     Args:
-        before: How much of the processors other processes used when costs were measured (share).
-        now: How much of the processors other processes used during the run (share).
+        before: The processor load of other processes, from 0 to 1, when costs were measured.
+        now: The processor load of other processes, from 0 to 1, during the run.
 
     Returns:
-        The largest change of the logarithm, up or down; 0 if a share is unknown.
+        The largest change of the logarithm, up or down; 0 if a load is unknown.
     """
     return 0.0 if before is None or now is None else _NORMAL * _SPREAD_OF_LOAD * abs(now - before)
 

@@ -209,7 +209,7 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """Return α at each position i: candidates accepted at i, divided by those at i - 1."""
+    """Return α at each position i: candidates accepted at i, divided by those accepted at i - 1."""
     most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
     counts = [sum(each > place for each in accepted) for place in range(most)]
     return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))

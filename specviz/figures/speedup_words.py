@@ -297,7 +297,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
     if low <= most and least <= high:
         return ""
     side = "higher" if most < low else "lower"
-    return f"The measured speedup is {side} than predicted ({RATIO.bare(low)} to {times(high)})"
+    return f"The measured speedup, {RATIO.bare(low)} to {times(high)}, is {side} than predicted"
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:

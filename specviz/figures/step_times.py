@@ -195,8 +195,8 @@ def under_load(steps: StepTimes, before: float | None, now: float | None) -> Ste
     """Return the step times, with larger errors if the machine's load has changed.
 
     Args:
-        before: How much of the processors other processes used when costs were measured (share).
-        now: How much of the processors other processes use when these step times apply (share).
+        before: The processor load of other processes, from 0 to 1, when costs were measured.
+        now: The processor load of other processes, from 0 to 1, when these step times apply.
     """
     return replace(steps, target_error=joint_error(steps.target_error, error_of_load(before, now)))
 

@@ -45,8 +45,8 @@ class ReachOverRuns(Value):
     """A `Reach` for each criterion, computed from several runs.
 
     ``counts``: stopping after 1, 2, … candidates. ``unsure``: for each of `THRESHOLDS`, stopping
-    after a candidate with a lower draft probability. ``own``: the criteria by which some of the
-    runs stopped drafting. The `Reach` of such a criterion comes from the runs that used it.
+    after a candidate with a lower draft probability. ``own``: for each criterion by
+    which some of the runs stopped drafting, its `Reach`, computed from these runs.
     """
 
     oracle: Reach

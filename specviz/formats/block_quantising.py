@@ -2,7 +2,8 @@
 
 The gguf package quantises to the simple types only. For the other types, this module computes a
 block's scale from its smallest and largest value. llama.cpp searches for better scales, so its
-files are a little closer to the original weights. The size and the speed of the files are equal.
+files are a little closer to the original weights. They have the same size and speed as files
+written here.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class RuleResult(Value):
     ``rejected``: the share of tested candidates that were rejected. ``bias``: the mean total
     variation distance between the rule's and the target's next-token distributions. ``score``: the
     mean score of a text, None with a judge. ``won``: the win rate against lossless texts; None
-        with the measure *distance*, because lossless texts then always win.
+    with the measure *distance*, because lossless texts then always win.
     """
 
     label: str

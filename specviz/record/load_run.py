@@ -133,6 +133,7 @@ class LoadBlock(Value):
     window. With a restart command, the sweep starts engines several times, and ``start`` is the
     index of the start that served this block. Otherwise ``start`` is 0. ``repetition`` is the index
     of the sweep's repetition.
+
     Under each load, the lanes are measured in turn, then in reverse order (A B B A); ``unit`` is
     the index of this series, counted from 0 after each start. ``restarted``: whether the engine
     restarted by itself during the block.

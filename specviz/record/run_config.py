@@ -145,7 +145,7 @@ class RunConfig(Value):
 
     @property
     def without_alpha(self) -> str:
-        """The reason why α (accepted divided by tested candidates) is undefined; else empty."""
+        """Why α (accepted divided by tested candidates) is undefined; empty if α is defined."""
         if not self.judging.one_by_one:
             return f"with {self.judging.words}, candidates have no verdicts of their own"
         return "" if self.is_chain else "a position has several candidates"

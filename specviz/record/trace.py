@@ -265,7 +265,7 @@ class Prefill(Value):
 
 
 class Forecast(Value):
-    """A predicted speedup, from step costs and the acceptance on texts of the prompt's kind.
+    """A predicted speedup, from step costs and the acceptance on other texts of the prompt's kind.
 
     ``low`` and ``high`` are the 95 % prediction interval of the observed speedup. The interval
     covers the spread between texts, the randomness of the draws, the errors of the step costs, and

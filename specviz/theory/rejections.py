@@ -45,7 +45,7 @@ def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 def lower_bound(chains: Chains) -> float:
     """Return the fewest rejections to expect if a lossless algorithm verifies token by token.
 
-    Theorem 2 of Yin et al. 2024. These algorithms (class F there) have one draft, and the verdict
+    Theorem 2 of Yin et al. 2024. Such algorithms (class F there) have one draft, and the verdict
     on a token depends on this token and earlier ones, not on later ones. Algorithms with several
     drafts or block verification (Sun et al. 2024) are outside F and can have fewer rejections.
     """

@@ -242,10 +242,10 @@ def simulate(
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
     """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    The bias is the simulated share of certain tokens minus their probability under the target. They
-    are the tokens that the rule emits more often than the target according to ``exact``, the exact
-    output distribution. If the simulated shares chose the tokens, the estimate of the bias would be
-    too high on average.
+    The bias is the simulated share of certain tokens minus their probability under the target. By
+    ``exact``, the exact output distribution, the rule emits these tokens more often than the target
+    does. If the simulated shares chose the tokens, the estimate of the bias would be too high on
+    average.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs

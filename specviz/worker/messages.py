@@ -190,7 +190,7 @@ class RunRecord(RunEvent):
 
 
 class OutlookMade(RunEvent):
-    """The predicted speedups of a run, sent if they were not yet known for ``RunStarted``."""
+    """The predicted speedups of a run, sent if they were not known at ``RunStarted``."""
 
     outlook: Outlook
 

@@ -52,7 +52,10 @@ class Eagle3Draft(Draft):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Copy the target's last layer, norm and output; make ``fc`` return its last input."""
+        """Copy the target's last layer, norm and output.
+
+        ``fc`` reads the states of several layers; make it return the last of these states.
+        """
         target, width = self._target, self._target.width
         last = target.layers[-1]
         sizes = [each.out_features for each in (self.q, self.k, self.v)]

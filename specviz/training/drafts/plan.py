@@ -28,9 +28,9 @@ class TextPlan(Value):
     """The texts that the target writes.
 
     Half of the texts are greedy, the other half is drawn at temperatures from 0.8 to 1. If there
-    are ``prompts``, each text begins with a prompt. Otherwise, a chat model answers tasks in
-    ``task_share`` of the texts, and writes both sides of a conversation in the other texts. A model
-    without a chat template then writes whole texts.
+    are ``prompts``, each text begins with a prompt. Without ``prompts``, a chat model answers tasks
+    in ``task_share`` of the texts and writes both sides of a conversation in the other texts, and a
+    model without a chat template writes whole texts.
     """
 
     count: int = 1000

@@ -292,8 +292,8 @@ class _KeptParts:
     """The unfinished texts of a batch, saved in a file that is rewritten regularly.
 
     A part (an answer, for example) is what the target writes in one phase of a text. Text and phase
-    determine the part's random numbers. So if a batch restarts, its parts continue where they
-    ended.
+    determine the part's random numbers. So if a batch restarts, its parts continue after their
+    saved tokens.
     """
 
     def __init__(self, files: NumberedFiles, number: int) -> None:

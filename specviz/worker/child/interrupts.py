@@ -60,8 +60,8 @@ class TaskInterrupts:
 class _Until:
     """A context manager whose block can be interrupted, while its entry and exit cannot.
 
-    Otherwise, a second signal during the exit of an interrupted block would leave ``reason`` set,
-    and a third signal would interrupt the code after the block.
+    If the exit could be interrupted, a second signal during the exit of an interrupted block would
+    leave ``reason`` set, and a third signal would interrupt the code after the block.
     """
 
     def __init__(self, interrupts: TaskInterrupts, reason: Callable[[], bool]) -> None:

@@ -45,7 +45,7 @@ def check_download(progress: Progress) -> None:
 def _rules() -> ModelRules:
     """Return the rules of the settings file. If the file is not valid, the Hub counts as off.
 
-    A page keeps the last valid settings. A process that starts later has never read valid settings.
+    Pages keep the last valid settings. A process that starts while the file is not valid has none.
     """
     try:
         return the_settings().models

@@ -173,7 +173,7 @@ class Worker:
         return room
 
     def study(self, spec: PairSpec, study: Study) -> StudyHandle:
-        """Queue a study: a measurement that is not a run, such as scoring a text."""
+        """Queue a study, a measurement other than a run: scoring a text, for example."""
         request = StudyRequest(spec=spec, study=study)
         studying = StudyHandle(request.id, self._stop_study)
         with self._lock:
