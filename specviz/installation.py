@@ -1,7 +1,7 @@
 """How specviz is installed, and the commands that install what is missing.
 
-In a checkout, ``make`` installs what is missing. For an installed package, ``pip`` installs an
-extra of the distribution.
+In a checkout, ``make`` installs what is missing. For an installed package, ``pip`` installs it: an
+extra of the distribution or, for the chat model, a separate package.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Sessions:
         """Open a session of a person; return the secret for the cookie.
 
         If this person has too many sessions, end the person's oldest sessions. If there are too
-        many sessions in total, end the oldest sessions of all people.
+        many sessions in total, end the oldest of them, no matter whose they are.
         """
         secret, now = secrets.token_urlsafe(32), self._now()
         session = Session(

@@ -34,7 +34,8 @@ Write = Callable[[Sequence[int], int], Written]  # takes prompt ids and a number
 class BenchLane(Value):
     """An engine with a method, to be timed.
 
-    With ``must_agree``, the lane's text must equal the text of plain decoding in float32.
+    With ``must_agree``, the lane's text must equal the text of plain decoding if the pair is in
+    float32.
     """
 
     key: str

@@ -79,7 +79,7 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Return the contents of the head's files, for the corrected configuration of --write.
+    """Return what the head's files contain, so that --write can correct the configuration.
 
     Raises:
         ConfigError: The file cannot be written, or the head is not in a folder.

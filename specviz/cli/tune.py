@@ -136,7 +136,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
 
 
 def _temperatures(typed: str, requested: float) -> tuple[float, ...]:
-    """Return, sorted, the temperatures in ``typed`` and the temperature ``requested``."""
+    """Return the temperatures in ``typed`` and ``requested``, in ascending order."""
     try:
         listed = [float(each) for each in typed.split(",") if each.strip()]
     except ValueError:

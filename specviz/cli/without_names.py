@@ -33,7 +33,10 @@ def without_names(value: Any) -> Any:
 
 
 def short_path(path: Path) -> str:
-    """Return a path in the home folder with ``~`` in front; return any other path's last part."""
+    """Return the path with ``~`` for the home folder.
+
+    Outside the home folder, return only the last part of the path.
+    """
     home = _home()
     if home is not None and path.is_relative_to(home):
         return _text(str(Path("~") / path.relative_to(home)))

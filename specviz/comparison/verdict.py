@@ -85,7 +85,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return the ratio of two lanes with an interval for timing noise, if each lane has one run.
+    """Return ``found``, the ratio of two lanes' speeds, with an interval for timing noise.
 
     If a lane has several runs, or if the lanes have different targets, return ``found`` unchanged.
     """

@@ -76,7 +76,7 @@ def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
 
 
 def words_of_most(order: LoadOrder) -> str:
-    """Return, as a phrase, how many requests and tokens are sent at most, and where to."""
+    """Return a phrase with the maximum numbers of requests and tokens, and the addresses."""
     settings = order.settings
     servers = {each.address for each in order.servers} | (
         {order.alone.address} if order.alone else set()

@@ -143,7 +143,7 @@ def forecast(
     or does not predict the run.
 
     Args:
-        load: How much of the processors other processes use now (share). The interval is wider if
+        load: The share of the processors that other processes use now. The interval is wider if
             this share has changed since the step costs were measured.
     """
     walk = _expected_rounds(profile, config, prompt)

@@ -3,8 +3,8 @@
 Step costs are the seconds of a draft step, a target step and a verification. Every timed run adds
 the costs of its phases. The costs for another run are fitted to those of earlier runs; a table that
 was measured directly supplies the costs that no run has covered. Runs of other processes are
-preferred: a disturbance of this process would slow both a run and the step costs with which the run
-is compared.
+preferred: a disturbance of this process would raise both the times of a run and the step costs with
+which the run is compared.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ class AcceptanceMeter(StoppableWork):
     def _check_totals(self, traces: Sequence[ServerTrace], counts: Counts) -> None:
         """Raise ServerError if the counters differ from the totals that the answers report.
 
-        A total that an answer does not report is not checked.
+        A total is not checked if an answer does not report it.
         """
         for what, grown in (("drafted", counts.drafted), ("accepted", counts.accepted)):
             reported = [getattr(each.totals, what) for each in traces]

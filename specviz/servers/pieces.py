@@ -103,6 +103,8 @@ class Piece(Value):
         """Return the chunk as one step; all of its tokens but the last are accepted candidates.
 
         A first chunk with a single token comes from the prefill, so it is a step without drafts.
+        Any chunk is such a step if the engine does not speculate, or if a round cannot have this
+        number of tokens.
         """
         drafts = speculates and 0 < self.num_tokens <= MAX_DRAFTED + 1
         if not drafts or (index == 0 and self.num_tokens == 1):

@@ -83,7 +83,10 @@ def own(viewpoint: Viewpoint) -> Condition:
 
 
 def seen(viewpoint: Viewpoint) -> Condition:
-    """Return the condition, for lists, of all runs that the person sees, deleted or not."""
+    """Return the condition for all runs that the person sees, deleted or not.
+
+    Use it for lists of many runs.
+    """
     if viewpoint.sees_all:
         return _ALL, []
     found, values = "SELECT run FROM tags WHERE tag = ?", [SHARED]
@@ -100,7 +103,7 @@ def live(viewpoint: Viewpoint) -> Condition:
 
 
 def readable(viewpoint: Viewpoint) -> Condition:
-    """Return a condition for the runs of ``live`` that is fast for a few rows.
+    """Return the condition of ``live``, in a form that is fast for a few rows.
 
     It is as fast for a run that the person does not see as for a run that does not exist.
     """

@@ -236,10 +236,7 @@ def _along(
 
 
 def _accepted(scores: np.ndarray) -> np.ndarray:
-    """Return an expected number of accepted candidates for each text position.
-
-    It is the number for a round that starts at this position.
-    """
+    """Return, per text position, the expected accepted candidates of a round starting there."""
     return np.cumprod(scores, axis=1).sum(axis=1)
 
 

@@ -35,7 +35,7 @@ class Question(Value):
     instead of text that the target writes. ``continuations``: the number of texts that the target
     writes for each prompt at the ranked temperature. At temperature 0 these texts would be equal,
     so the target writes only one text.
-    ``text_budget``: if there is only one prompt, how many seconds the target may spend on further
+    ``text_budget``: if there is only one prompt, how many seconds Tune may spend on further
     continuations while the interval of the speedup is wide.
     """
 

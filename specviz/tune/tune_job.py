@@ -157,8 +157,8 @@ class TuneJob(MakerJob):
     def _num_more(self, seconds: float) -> int:
         """Return how many further continuations to score now.
 
-        The result is the number that the interval still needs, if there is time for so many. With
-        few texts, this number is a rough estimate. So the result is at most the number of
+        The result is the number that the interval still needs, or fewer if time is short. With few
+        texts, the needed number is a rough estimate. So the result is at most the number of
         continuations so far. The caller scores them, then calls again for a better estimate.
         """
         best, have = self.answer.best, self._continuations
