@@ -26,10 +26,11 @@ class _TooLargeError(Exception):
 
 
 class BodyLimit:
-    """Middleware that refuses what is above the limit.
+    """Middleware that refuses request bodies and WebSocket messages above the limit.
 
-    A request is answered with 413, and a WebSocket is closed with 1009. A request's declared length
-    is checked before the body is read. The bytes are also counted while the body is read.
+    If a body is too large, the request is answered with 413. If a message is too large, its
+    WebSocket is closed with 1009. The declared length of a body is checked before the body is read,
+    and the bytes are counted while the body is read.
     """
 
     def __init__(self, app: ASGIApp) -> None:

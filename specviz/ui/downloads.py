@@ -56,7 +56,8 @@ class OfferedFiles:
         """Return whether the person may fetch a file.
 
         The owner may fetch all files. Any other person who is logged in may fetch only files that
-        were made for this person. Without a login, every file that is not noted may be fetched.
+        were made for this person. Without a login, a file may be fetched if no person is noted
+        for it.
         """
         if person is not None and person.role == Role.OWNER:
             return True

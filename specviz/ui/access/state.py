@@ -1,8 +1,8 @@
 """Whether access is controlled, and what the gate and the pages know about it.
 
 Every connection needs a session (see ``gate``) if ``SPECVIZ_TOKEN`` is set or Streamlit's secrets
-name a login provider. Otherwise, a dashboard on a loopback address needs no sessions; on any other
-address, every connection needs a session.
+name a login provider. Otherwise, the demo and a dashboard on a loopback address need no sessions; a
+dashboard on any other address needs a session for every connection.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # characters that must be escaped in a
 
 @dataclass(slots=True)
 class Penalties:
-    """How long each client must wait. Every wrong token doubles the delay, up to a limit."""
+    """How long each client must wait after a wrong token.
+
+    Each further wrong token doubles the delay, up to a limit.
+    """
 
     now: Callable[[], float] = time.monotonic
     _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, time of last

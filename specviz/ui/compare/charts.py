@@ -188,7 +188,7 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """Return where a y axis that begins at 0 ends.
+    """Return the end of a y axis that begins at 0.
 
     Very long intervals extend beyond the axis. ``heights`` are other values drawn in the chart.
     """
@@ -253,7 +253,7 @@ def _phases(rounds: Sequence[Round]) -> dict[str, float]:
 
 
 def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
-    """Return the median milliseconds per token of each target alone, by the target's name."""
+    """Return the median milliseconds per token of each target alone, by its label in the chart."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
         for trace, figures in zip(lane.traces, lane.figures, strict=True):

@@ -45,7 +45,8 @@ def _at_most(lane: Lane) -> float | None:
 
     The estimate is the time for decoding plus the time limit for comparing the speeds with and
     without speculation. The decoding time is computed from the speed of the pair's newest kept run.
-    That run may have simulated another size, but decoding is the smaller part of the estimate.
+    That run may have simulated another size, but decoding is usually the smaller part of the
+    estimate.
 
     The result is None if no such run is found.
     """

@@ -59,7 +59,7 @@ class Shared(Value):
 
 
 class Suite(Value):
-    """Prompts of several kinds for a comparison, or the error in the user's own prompts."""
+    """The prompts of the tab “By kind”, or the error in the user's own prompts."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1

@@ -58,7 +58,7 @@ def show_position(run: ShownRun, step: str) -> None:
 
 
 def draws() -> int:
-    """Return how many tokens each of the two rules has drawn in the simulation."""
+    """Return how many tokens each rule, correct and broken, has drawn in the simulation."""
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     return found.draws if found else 0
 

@@ -103,9 +103,10 @@ def stop(job: Job) -> None:
 
 
 def _forget_if_over(job: Job) -> None:
-    """Delete the plan of a comparison that has ended. The plan was stored to resume the comparison.
+    """Delete the stored plan of the job if the job is a comparison that has ended.
 
-    If a server shutdown interrupted the comparison, the plan is kept.
+    The plan was stored to resume the comparison. If a server shutdown interrupted the comparison,
+    the plan is kept.
     """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:

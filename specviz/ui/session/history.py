@@ -158,7 +158,7 @@ class History:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """Return whether the run has finished, and its missing forecast may still arrive."""
+        """Return whether the forecast of a finished run is missing and may still arrive."""
         config, prompt = run.config, run.prompt
         can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:

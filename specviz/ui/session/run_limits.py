@@ -72,7 +72,7 @@ def config_refusal(config: RunConfig, limits: Limits) -> SpecvizError | None:
 
 
 def drafted_per_round(config: RunConfig) -> int:
-    """Return the largest number of candidates in a round, in all chains or in the tree."""
+    """Return the largest number of candidates in a round, in all chains together or in the tree."""
     if config.dynamic_tree:
         return config.dynamic_tree[1]
     if config.branching:

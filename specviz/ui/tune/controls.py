@@ -160,7 +160,8 @@ def _choose_texts(*, chat: bool) -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
         help="The target continues the prompts at each temperature. Pasted text is scored "
-        "unchanged, so its acceptance probabilities do not apply to texts that the target writes.",
+        "unchanged. Its acceptance probabilities apply to this text, not to texts that the target "
+        "writes.",
     )  # fmt: skip
     if source == _ONE:
         prompt = _PROMPT.choose(chat=chat)

@@ -53,7 +53,7 @@ def asked_of(choices: Choices) -> TypedPrompt:
 
 
 def _continue(history: History) -> None:
-    """Add the last message and its answer to the conversation, and run the next message.
+    """Add the last message and its answer to the conversation. Request a run for the next message.
 
     If the last message has no answer yet, put the next message back into its box.
     """

@@ -76,7 +76,8 @@ _CHOSEN = "bodies chosen"
 def shown_pair() -> PairSpec | None:
     """Return what the controls name: a pair, or a target alone. Return None without a target.
 
-    People who may load no pair have no such controls. For them, return the loaded pair.
+    People who may load no pair have no such controls. For them, return the loaded pair or,
+    if no pair is loaded, the embedded pair.
     """
     if not may(Action.LOAD):
         return given_pair(the_worker().status())
@@ -308,7 +309,7 @@ def forget_bodies() -> None:
 
 
 def put_pair(target: str, draft: str) -> None:
-    """Before the controls are drawn, set them to two models (Hub ids or paths) at real size."""
+    """Set the controls, before they are drawn, to two models (Hub ids or paths) at real size."""
     if all(os.path.isabs(each) or os.path.exists(each) for each in (target, draft) if each):
         values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
     else:

@@ -279,7 +279,10 @@ def total_text(parts: Sequence[LoadPart]) -> str:
 
 
 def parts_text(parts: Sequence[LoadPart]) -> str | None:
-    """Return the slow parts of loading with their times, one part per line, for a tooltip."""
+    """Return the parts of loading with their times, one part per line, for a tooltip.
+
+    Parts shorter than ``_SHORTEST_PART`` are left out. If none is left, the result is None.
+    """
     slow = [each for each in parts if each.seconds >= _SHORTEST_PART]
     lines = [f"{each.seconds:.1f} s: {as_text(each.text)}" for each in slow]
     return "\n\n".join(lines) or None

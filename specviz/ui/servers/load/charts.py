@@ -46,7 +46,7 @@ class LoadPoint(Value):
 
 
 class LoadSeries(Value):
-    """A line of a chart, with one point per load. The engine runs with or without speculation."""
+    """A line of a chart: an engine, with or without speculation, with a point per load."""
 
     name: str
     colour: str

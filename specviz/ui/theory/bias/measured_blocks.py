@@ -63,9 +63,11 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
     """Compare how many candidates block verification accepted with how many were expected.
 
-    The result also contains how many candidates token-by-token verification accepted, in runs with
-    this γ. The result is None if token-by-token verification is expected to accept none of the
-    candidates that block verification checked.
+    The result also contains the mean number of candidates per round that token-by-token
+    verification accepted, in other runs with the γ of the block-verification runs.
+
+    The result is None if token-by-token verification is expected to accept none of the candidates
+    that block verification checked.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}

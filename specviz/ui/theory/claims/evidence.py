@@ -246,9 +246,9 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
     if not points:
         return "No candidate was tested."
     return (
-        f"{text}. The expected number is the sum of the last candidates’ rejection probabilities, "
-        "over the positions where all earlier candidates were rejected. Rounds of these runs end "
-        "after γ candidates, so the lower bound above does not apply."
+        f"{text}. At each position where all candidates but the last were rejected, the rejection "
+        "probability of the last candidate is added to the expected number. Rounds of these runs "
+        "end after γ candidates, so the lower bound above does not apply."
     )
 
 

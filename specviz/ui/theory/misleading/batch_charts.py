@@ -150,7 +150,7 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
 
 
 def experts_over_rows(reads: ExpertReads) -> go.Figure:
-    """Draw how many experts a pass with a number of rows (tokens) reads, and how long it takes.
+    """Draw how many experts a pass reads and how long it takes, at each number of rows (tokens).
 
     Both are measured. A further line shows the number of experts under independent routing.
     """

@@ -105,7 +105,7 @@ def map_sentence(rows: Sequence[tuple[MapPoint, ...]], gamma: int) -> str:
     """
     parts = [
         f"at {row[0].context:,} tokens "
-        + (f"from {batch} sequences on" if (batch := break_even_batch(row)) else "in no batch")
+        + (f"from {batch} sequences on" if (batch := break_even_batch(row)) else "at no batch size")
         for row in dict.fromkeys((rows[0], rows[-1]))
     ]
     return f"By the forecast, γ {gamma} is slower than the target alone {'; '.join(parts)}."
@@ -149,7 +149,7 @@ def _show_forecast_formula(found: BatchForecast) -> None:
             "o": "time of a round outside both models, per sequence",
             **names_in_formula("v"),
         },
-        f"{_label()}. All times are measured for B sequences. τ is "
+        f"{_label()}. The times of both models are measured for B sequences. τ is "
         f"{TOKENS.bare(found.acceptance.tokens(found.gamma))} at γ {found.gamma}, measured in "
         "single runs, because acceptance does not depend on the batch.",
     )
