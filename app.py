@@ -1,7 +1,7 @@
 """The dashboard's entry point.
 
-``streamlit run app.py`` serves the ASGI application ``app``. For every page view, it runs this file
-as a script.
+``streamlit run app.py`` serves the ASGI application ``app``. For every page view, Streamlit runs
+this file as a script.
 """
 
 from streamlit.starlette import App

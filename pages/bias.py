@@ -53,11 +53,13 @@ def show_position(example: Example) -> Settings:
     with st.sidebar:
         epsilon = slider(
             "Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01,
-            hint="Accept with min(1, (target + ε) / draft). 0 is the lossless rule.",
+            hint="Accept a token with probability min(1, (target + ε) / draft). With ε 0, this is "
+            "the lossless rule.",
         )  # fmt: skip
         lenience = slider(
             "Lenience", 0.05, 1.0, 0.8, key="bias_lenience", step=0.05,
-            hint="Accept with min(1, target / (lenience · draft)). 1 is the lossless rule.",
+            hint="Accept a token with probability min(1, target / (lenience · draft)). With "
+            "lenience 1, this is the lossless rule.",
         )  # fmt: skip
         threshold = slider(
             "Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01,
@@ -93,8 +95,8 @@ def show_output(settings: Settings, example: Example) -> None:
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
         note = (
-            "Over all tokens, the area “rejected” plus the area “accepted in excess” is the "
-            "distance (TV) between draft and target."
+            "The areas “rejected” and “accepted in excess” of all tokens add up to the distance "
+            "(TV) between draft and target."
         )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:

@@ -75,7 +75,7 @@ else:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
     about.caption(
-        "Choose prompts and repeats in the tab “By kind”. The other settings below apply."
+        "The tab “By kind” has its own prompts and repeats. All other settings below apply."
     )
 with chat_area:
     chat = choose_chat([has_chat(status, lane.spec) for lane in lanes])

@@ -11,8 +11,8 @@ INTERRUPTED = 130
 def start() -> int:
     """Run the command line and return its exit code. Ctrl-C during the import is handled, too.
 
-    If another distribution has installed a module of this name, its files and ours are mixed, so
-    nothing is started.
+    If another distribution has also installed a module ``specviz``, the files of both modules are
+    mixed in one folder, so nothing is started.
     """
     try:
         from specviz.installation import DISTRIBUTION, foreign_owner

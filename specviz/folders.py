@@ -1,6 +1,6 @@
 """The folder in which specviz stores its data, and the environment of its child processes.
 
-In demo mode there is no such folder, as on a machine without a home folder.
+There is no data folder in demo mode, and none on a machine without a home folder.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ DEMO = "SPECVIZ_DEMO"
 def is_demo() -> bool:
     """Return whether SPECVIZ_DEMO asks for the demo: read-only, with recorded runs only.
 
-    Every value but the usual words for "no" switches it on, so that a typing error does not open
-    a public dashboard.
+    Every value but the usual words for "no" switches the demo on, so that a typing error does not
+    open a public dashboard.
     """
     return os.environ.get(DEMO, "").strip().lower() not in ("", "0", "false", "no", "off")
 
@@ -43,8 +43,9 @@ def data_folder() -> Path:
 def child_environment() -> dict[str, str]:
     """Return this process's environment, changed so that a child process can import specviz.
 
-    In a checkout, its folder is added to ``PYTHONPATH``. An installed package is found anyway, and
-    the packages beside it must not come before the standard library.
+    If specviz runs from a checkout, the folder of the checkout is added to ``PYTHONPATH``. The
+    folder of an installed package is not added: the package is found anyway, and the other packages
+    in its folder must not come before the standard library.
     """
     if IS_INSTALLED:
         return dict(os.environ)

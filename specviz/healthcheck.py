@@ -1,4 +1,4 @@
-"""Ask a dashboard whether its server and its worker process answer: for a container's health check.
+"""Check whether a dashboard's server and its worker process answer: a container's health check.
 
 ``python -m specviz.healthcheck http://127.0.0.1:8501`` exits with 0 if both answer, else with 1 and
 a line on standard error. It imports only the standard library, because it runs every few seconds.

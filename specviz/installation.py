@@ -1,6 +1,7 @@
 """How specviz is installed, and the commands that install what is missing.
 
-A checkout is completed by its Makefile, an installed package by an extra of its distribution.
+In a checkout, ``make`` installs what is missing. For an installed package, ``pip`` installs an
+extra of the distribution.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def require_engine() -> None:
 def foreign_owner() -> str | None:
     """Return the name of another installed distribution with a module ``specviz``, or None.
 
-    Only the distributions named like the module are looked at, because reading the file lists of
-    all takes a third of a second.
+    Only distributions with the name ``specviz`` are checked, because reading the file lists of all
+    distributions would take a third of a second.
     """
     for each in distributions(name="specviz"):
         record = each.read_text("RECORD") or each.read_text("SOURCES.txt") or ""

@@ -112,10 +112,10 @@ def is_special(address: Address) -> bool:
 
 
 class ListedAddress(Value):
-    """An entry of the list of addresses that the page Servers may contact.
+    """An entry of the owner's list: which addresses the page Servers may contact.
 
-    ``host`` is a name, ``*.DOMAIN`` or empty; then ``network`` contains the addresses. An empty
-    scheme and a missing port mean any.
+    ``host`` is a name or ``*.DOMAIN``. If ``host`` is empty, ``network`` contains the addresses. An
+    empty scheme allows every scheme, and a missing port allows every port.
     """
 
     text: str  # as the owner wrote it
@@ -125,7 +125,7 @@ class ListedAddress(Value):
     port: int | None
 
     def covers_host(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether the entry names this host of an address as typed."""
+        """Return whether the entry covers a typed address. The host's name is not resolved."""
         if not self._covers_place(scheme, port):
             return False
         literal = literal_address(host)

@@ -8,8 +8,8 @@ _LONGEST_ADDRESS = 254  # characters, the limit of RFC 5321
 def person_key(address: object) -> str | None:
     """Return an e-mail address in lower case; None if it is not a plain address.
 
-    Only A to Z become lower case: other letters, such as the Kelvin sign, would become an ASCII
-    letter, and so somebody else's address.
+    Only A to Z become lower case. Some other letters, such as the Kelvin sign, would become ASCII
+    letters, so the result could be somebody else's address.
     """
     if not isinstance(address, str) or not 3 <= len(address) <= _LONGEST_ADDRESS:
         return None

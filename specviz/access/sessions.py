@@ -27,8 +27,8 @@ _MOST_OF_ONE = 100  # so that one person cannot end the sessions of others
 class Session(Value):
     """One login in one browser.
 
-    ``leaving`` is part of the link *Log out*, so that no other site can end the session.
-    ``identity`` are the cookies with which a logout reaches the login provider.
+    ``leaving`` is a secret in the link *Log out*, so that no other site can end the session.
+    ``identity`` has the cookies that a logout at the login provider needs.
     """
 
     handle: str
@@ -54,7 +54,8 @@ class Sessions:
     ) -> str:
         """Open a session of a person; return the secret for the cookie.
 
-        If there are too many sessions, end the oldest: of this person, or else of all.
+        If this person has too many sessions, end the person's oldest sessions. If there are too
+        many sessions in total, end the oldest sessions of all people.
         """
         secret, now = secrets.token_urlsafe(32), self._now()
         session = Session(

@@ -32,7 +32,7 @@ def whole(low: int, high: int) -> Reader:
 
 
 def size(low: int, high: int) -> Reader:
-    """Read bytes: a whole number, or text such as "8 GB". Units are decimal."""
+    """Read a number of bytes: a whole number, or text such as "8 GB". Units are decimal."""
 
     def read(value: Any) -> int:
         found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -78,7 +78,7 @@ def others(value: Any) -> Role | None:
 
 
 def people(section: Mapping[str, Any]) -> tuple[tuple[str, Role | None], ...]:
-    """Read the entries of people, in lower case; ``others`` must have been removed."""
+    """Read each person's role, by lower-case address; ``section`` must lack the key ``others``."""
     roles: dict[str, Role | None] = {}
     for name, value in section.items():
         of_domain = name.startswith("*@")

@@ -1,7 +1,8 @@
 """What the owner of a dashboard sets: people and roles, limits, models, servers, the library.
 
-The settings are in one TOML file: the one that ``SPECVIZ_SETTINGS`` names, else ``specviz.toml`` in
-the data folder. Without a file, the defaults apply. ``settings`` reads the file.
+The settings are in one TOML file. ``SPECVIZ_SETTINGS`` has the path of this file; by default, it is
+``specviz.toml`` in the data folder. Without a file, the default settings apply. The module
+``settings`` reads the file.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Settings(Value):
     def role_of(self, email: str) -> Role | None:
         """Return the role of a person who has logged in; None if they may not enter.
 
-        An entry for the address comes before one for its domain. ``*@uni.example`` does not
+        An entry for the address overrides an entry for its domain. ``*@uni.example`` does not
         include the subdomains of uni.example.
         """
         key = person_key(email)

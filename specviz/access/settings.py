@@ -52,7 +52,7 @@ class SettingsFile:
     """A settings file; safe to read from any thread.
 
     Args:
-        required: Whether a file that does not exist is an error; else the defaults apply.
+        required: If true, a missing file is an error. If false, the defaults apply without a file.
     """
 
     def __init__(self, path: Path, *, required: bool = True) -> None:
@@ -69,7 +69,7 @@ class SettingsFile:
 
     @property
     def notice(self) -> str:
-        """Return why the last change of the file is not in force; "" if everything is."""
+        """Return why the last change of the file is not in force; "" if it is in force."""
         self.current()
         with self._lock:
             if self._error is None:

@@ -173,7 +173,8 @@ def _described(run: AccountedRun) -> str:
 def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
     """Return one table row for each simulated size (body) and value of ``--step``.
 
-    A row has the median and the range of observed / accounted speedup over the runs.
+    A row has the median and the range of a ratio over the runs: the observed speedup divided by the
+    accounted speedup.
     """
     groups: dict[tuple[str, str], list[AccountedRun]] = defaultdict(list)
     for run in runs:
@@ -200,7 +201,7 @@ def coverage(runs: Iterable[AccountedRun]) -> dict[str, float | int | None]:
     """Return the share of runs in which the forecast's interval contains the observed speedup.
 
     ``error`` is the half-width of the 95 % interval of this share. The interval treats all runs of
-    a prompt as one cluster, because they are not independent.
+    a prompt as one cluster, because these runs are not independent.
     """
     known = [run for run in runs if run.covered is not None]
     if not known:

@@ -1,4 +1,8 @@
-"""Draw observed / accounted speedups and, in a second panel, the forecast intervals as an SVG."""
+"""Draw observed speedups against accounted and forecast speedups, as an SVG.
+
+The left panel shows the observed speedups divided by the accounted speedups. The right panel shows
+the intervals of the forecasts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ text { font: 13px system-ui, sans-serif; fill: #4b5563 }
 def accounting_svg(runs: Sequence[AccountedRun]) -> str:
     """Return the drawing as SVG text.
 
-    The left panel omits runs without an accounted speedup; the right one, runs without a forecast.
+    The left panel omits runs without an accounted speedup, and the right panel omits runs without a
+    forecast.
     """
     parts = [*_ratios(runs), *_forecasts(runs)]
     return (
@@ -99,7 +104,7 @@ def _ratios(runs: Sequence[AccountedRun]) -> Iterator[str]:
 
 
 def _forecasts(runs: Sequence[AccountedRun]) -> Iterator[str]:
-    """Yield the right panel as SVG: forecast intervals / their observed speedup, sorted."""
+    """Yield the right panel as SVG: forecast intervals divided by observed speedups, sorted."""
     known = [
         (run.forecast_low / run.observed, run.forecast_high / run.observed)
         for run in runs

@@ -262,7 +262,10 @@ def _single(pair: Pair, prompt: tuple[int, ...], config: RunConfig) -> _Single:
 
 
 def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
-    """Return each run's rounds before the first round that any run lacks or a limit cut short."""
+    """Return the rounds of all runs, up to the last round that every run has in full.
+
+    A round that a limit cut short does not count as full.
+    """
     whole = [list(takewhile(lambda each: each.cut is None, rounds)) for rounds in runs]
     count = min(map(len, whole))
     return [entry for rounds in whole for entry in rounds[:count]]
@@ -271,9 +274,10 @@ def _steady_rounds(runs: Sequence[Sequence[Round]]) -> list[Round]:
 def acceptance_of(runs: Sequence[Sequence[Round]], gamma: int) -> BatchAcceptance:
     """Return the acceptance over all runs.
 
-    ``alpha`` is accepted / tested candidates of all runs. ``reached[i]`` is the share of rounds
-    with more than i accepted candidates, first of each run and then averaged over runs, so a run
-    with many rounds does not count more.
+    ``alpha`` is the share of accepted candidates among the tested candidates of all runs.
+    ``reached[i]`` is the share of rounds with more than i accepted candidates. This share is
+    computed for each run and then averaged over the runs, so a run with many rounds does not count
+    more.
     """
     whole = [[each for each in rounds if each.cut is None] for rounds in runs]
     whole = [rounds for rounds in whole if rounds]

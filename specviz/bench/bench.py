@@ -212,7 +212,10 @@ def _texts(pair: Pair, prompts: Sequence[Preset], num_tokens: int) -> tuple[Text
 
 
 def _large_vocabulary_record_cost(repeats: int, say: Say) -> PairedRatio:
-    """Return the time without / with recording, on a random pair with a vocabulary of 128,000."""
+    """Return the time without recording, divided by the time with recording.
+
+    The pair has random weights and a vocabulary of 128,000 tokens.
+    """
     from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")

@@ -193,7 +193,7 @@ def _paired(
 
 
 def _shares(timed: TimedLanes, loaded: _Loaded, length: float) -> dict[str, float]:
-    """Return the share of the memory bandwidth that each lane without a draft uses, by key."""
+    """Return which share of the memory bandwidth each lane without a draft uses, by lane key."""
     from specviz.engine.model.pass_bytes import pass_bytes
 
     reads = pass_bytes(loaded.pair.target)

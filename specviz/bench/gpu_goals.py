@@ -36,9 +36,10 @@ class Goal(Value):
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return by what share the value misses a limit, such as 0.1; at most 0 if it meets both.
+        """Return by what share of a limit the value misses the limit, such as 0.1 for 10 %.
 
-        If the value has an interval, the worse end counts.
+        The result is at most 0 if the value meets all limits. If the value has an interval, the
+        worse end of the interval counts.
         """
         assert figure.value is not None
         low = figure.value if figure.low is None else figure.low

@@ -44,8 +44,8 @@ def gpu_lanes(
 ) -> tuple[BenchLane, ...]:
     """Return the lanes, ``plain`` first.
 
-    If the pair has CUDA graphs (``pair.lanes``), specviz's lanes run with them and, as "eager"
-    lanes, without them; otherwise only without them.
+    If the pair has CUDA graphs (``pair.lanes``), specviz's lanes use the graphs, and additional
+    "eager" lanes run without graphs. If the pair has no CUDA graphs, there are no "eager" lanes.
     """
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)
@@ -68,7 +68,8 @@ def same_gamma(gamma: int) -> Assistance:
 def at_gamma(seconds: Mapping[str, Sequence[float]], gamma: int) -> dict[str, Sequence[float]]:
     """Return the seconds of the lanes, with this γ removed from the lanes' keys.
 
-    For γ = 5, the key ``record 5`` becomes ``record``. Keys with another γ or none stay the same.
+    For γ = 5, the key ``record 5`` becomes ``record``. Keys with another γ or without γ do not
+    change.
     """
     return {key.removesuffix(f" {gamma}"): value for key, value in seconds.items()}
 

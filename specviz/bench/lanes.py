@@ -34,7 +34,7 @@ Write = Callable[[Sequence[int], int], Written]  # takes prompt ids and a number
 class BenchLane(Value):
     """An engine with a method, to be timed.
 
-    With ``must_agree``, its text in float32 must equal the text of plain decoding.
+    With ``must_agree``, the lane's text must equal the text of plain decoding in float32.
     """
 
     key: str

@@ -1,8 +1,8 @@
 """Decode with a pair's weights in llama.cpp, in this process, if its wheel is installed.
 
-llama.cpp loads the same weights from GGUF files and uses as many threads as the pair. Its KV cache
-is fp16, its default and fastest type. llama.cpp reports the time per token, without the first
-token, which prefill produces.
+llama.cpp loads the same weights from GGUF files and uses as many threads as the pair. The KV cache
+is in fp16, the default and fastest type of llama.cpp. llama.cpp reports the time per token, without
+the first token, which prefill produces.
 """
 
 from __future__ import annotations

@@ -56,7 +56,10 @@ def paired_ratios(
 
 
 def _rank_of_lower_end(count: int) -> int:
-    """Return which of ``count`` sorted values, from 1, begins the interval; 0 if too few."""
+    """Return the rank of the value at which the interval begins, among ``count`` sorted values.
+
+    Ranks begin at 1. Return 0 if there are too few values for an interval.
+    """
     below, rank = 0.0, 0
     while below + math.comb(count, rank) / 2**count <= _MISSED:
         below += math.comb(count, rank) / 2**count

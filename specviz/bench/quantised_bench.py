@@ -201,7 +201,10 @@ def _difference(
 
 
 def _verification(pair: Pair) -> float:
-    """Return the ratio of the times of a six-token and a one-token target pass, at context 64."""
+    """Return the time of a target pass over six tokens, divided by the time for one token.
+
+    The context has 64 tokens.
+    """
     step = pair.target_step(128)
     ids = torch.arange(64) + 100
     step.feed(ids, 0)

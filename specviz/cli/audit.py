@@ -1,6 +1,6 @@
 """``audit``: test that a pair's output follows the target's distribution.
 
-With ``--break``, a bug is injected, to see whether the audit finds it.
+With ``--break``, a bug is injected, to check whether the audit finds the bug.
 
 The exit code is 1 if the test rejects the output. At temperature 0, the exit code is also 1 if a
 token differs from the token of the target alone, unless the two tokens are almost equally likely.

@@ -89,9 +89,9 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
 
 
 def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
-    """Compare the observed speedups with the accounted and forecast ones; with --plot, draw them.
+    """Compare observed, accounted and forecast speedups; with --plot, draw all three.
 
-    Each run is made in a process of its own.
+    Each run is made in a separate process.
     """
     from specviz.bench.accounting import SEEDS, measure_accounting
     from specviz.bench.accounting_plot import accounting_svg

@@ -1,4 +1,7 @@
-"""The default if neither --chat nor --no-chat is given: a chat template if the target has one."""
+"""Decide whether to use a chat template if neither --chat nor --no-chat is given.
+
+By default, a chat template is used if the target has a chat template.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A lane is a pair of models with settings.
 
 Every finished run is saved in the run library before it is reported. If the process is killed,
-repeat the command to measure only the missing runs. This also works for a command with --restart,
-which otherwise measures all runs again.
+repeat the command to measure only the missing runs. A command with --restart measures all runs
+again. If such a command is killed, repeating it also measures only the missing runs.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ def plan_from(options: argparse.Namespace) -> Plan:
 def _with_one_chat(lanes: Sequence[Lane], named: Sequence[bool]) -> list[Lane]:
     """Return the lanes, with one chat setting for all lanes that do not choose it themselves.
 
-    ``named``: whether a lane's text has ``chat=``. The first of these settings is used for the
-    other lanes. If no lane has one, chat templates are used if all targets have one.
+    ``named``: for each lane, whether its text has ``chat=``. All lanes without ``chat=`` get the
+    first setting that is given. If no lane has ``chat=``, chat templates are used if every target
+    has a chat template.
     """
     found = [each.config.chat for each, is_named in zip(lanes, named, strict=True) if is_named]
     chat = found[0] if found else all(uses_chat(None, spec) for spec in {e.spec for e in lanes})

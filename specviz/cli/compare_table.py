@@ -48,7 +48,7 @@ def _lanes(painter: Painter, comparison: Comparison) -> str:
 
 
 def lane_figures() -> dict[str, ReadFigure]:
-    """Return functions that read a lane's values, such as its speedup, by their column's id."""
+    """Return the functions that read a lane's values, keyed by column id."""
     return {
         "tokens_per_second": lambda lane: lane.tokens_per_second,
         "speedup_observed": lambda lane: lane.speedup_ratio,

@@ -2,7 +2,7 @@
 
 Streamlit's server runs in a child process with a session of its own, so that Ctrl-C reaches only
 this process. This process then ends the server and everything that the server started. The options
-reach the server in environment variables that it reads anyway.
+are passed to the server in environment variables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPTIONS = ("host", "port", "models", "home", "token", "settings", "browser", "d
 
 
 def add_dashboard(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the dashboard; their names differ from those of the commands."""
+    """Add the options of the dashboard; every ``dest`` begins with ``dashboard_``."""
     group = parser.add_argument_group("dashboard", "Without a command, the dashboard opens.")
     group.add_argument(
         "--host", dest="dashboard_host", metavar="ADDRESS",
@@ -78,7 +78,7 @@ def add_dashboard(parser: argparse.ArgumentParser) -> None:
 
 
 def given_option(options: argparse.Namespace) -> str | None:
-    """Return an option of the dashboard that was given, or None."""
+    """Return the first dashboard option that was given, or None."""
     given = (name for name in _OPTIONS if getattr(options, f"dashboard_{name}") is not None)
     name = next(given, None)
     return name and ("--no-browser" if name == "browser" else f"--{name}")
@@ -160,9 +160,10 @@ def _run_server(host: str, port: int, *, open_browser: bool) -> int:
 
 @dataclass(slots=True)
 class _Stop:
-    """Raises KeyboardInterrupt once, at the first signal but not before ``allow`` was called.
+    """Raises KeyboardInterrupt once, at the first signal.
 
-    An exception while the server's process is being made would lose the process.
+    If the signal comes before ``allow`` is called, ``allow`` raises KeyboardInterrupt. An exception
+    while the server's process is being started would lose the process.
     """
 
     allowed: bool = False
@@ -184,7 +185,7 @@ class _Stop:
 
 @contextmanager
 def _stop_signals() -> Iterator[_Stop]:
-    """Handle the signals that end a process with the yielded object."""
+    """Let the yielded object handle the signals that would end this process."""
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
     stop = _Stop()
     before = {number: signal.signal(number, stop.on_signal) for number in numbers}
@@ -198,7 +199,8 @@ def _stop_signals() -> Iterator[_Stop]:
 def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
     """End the server, and then the processes that it started.
 
-    The server stores the runs in progress; after ``seconds`` it is killed.
+    The server first stores the runs in progress. If it has not ended after ``seconds``, it is
+    killed.
     """
     if process.poll() is None:
         process.terminate()
@@ -234,7 +236,10 @@ def _answers(url: str) -> bool:
 
 
 def _has_screen() -> bool:
-    """Return whether a browser has a window. Without one, it would take over the terminal."""
+    """Return whether a browser would open a window.
+
+    A browser without windows would take over the terminal.
+    """
     if sys.platform in ("win32", "darwin"):
         return True
     return any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))

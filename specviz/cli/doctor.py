@@ -80,7 +80,7 @@ def _examine(doctor: Doctor, options: argparse.Namespace) -> DoctorReport:
 
 
 def _facts_to_write(options: argparse.Namespace) -> HeadFacts:
-    """Return what the files of the head contain; --write saves a corrected configuration.
+    """Return the contents of the head's files, for the corrected configuration of --write.
 
     Raises:
         ConfigError: The file cannot be written, or the head is not in a folder.

@@ -235,7 +235,7 @@ def _rows(
 
     Args:
         reasons: The ids of the values to show, each with a text to show if the value is unknown.
-        notes: Notes by id; other values get the note of the catalogue.
+        notes: Notes by id. A value without a note in ``notes`` gets its note from the catalogue.
     """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]

@@ -17,7 +17,7 @@ def free_port(host: str, wanted: int) -> int:
     """Return the first free port from ``wanted`` on.
 
     Raises:
-        ConfigError: The address is not one of this machine, or no port is free or allowed.
+        ConfigError: The address is not an address of this machine, or no port is free or allowed.
     """
     family, address = _resolved(host)
     last = min(wanted + _MOST_PORTS - 1, HIGHEST)
@@ -36,7 +36,11 @@ def is_loopback(host: str) -> bool:
 
 
 def is_allowed(host: str) -> bool:
-    """Return whether ``.streamlit/config.toml`` allows the host: IPv4, all addresses, loopback."""
+    """Return whether ``.streamlit/config.toml`` allows the host.
+
+    It allows every IPv4 address, the loopback addresses, and the address that means "all
+    addresses".
+    """
     try:
         address = ip_address(host)
     except ValueError:

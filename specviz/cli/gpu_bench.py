@@ -99,7 +99,7 @@ def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...],
 
 @contextmanager
 def _no_compiled_kernels() -> Iterator[None]:
-    """Let processes that start in the context compile all Triton kernels, as on a new machine."""
+    """In the ``with`` block, let new processes compile all Triton kernels, as on a new machine."""
     before = os.environ.get(_KERNELS)
     with TemporaryDirectory() as folder:
         os.environ[_KERNELS] = folder

@@ -14,7 +14,10 @@ from specviz.measure.stoppable import Stoppable
 
 @dataclass(slots=True)
 class Interrupts:
-    """The number of Ctrl-C presses; if ``at_once`` is set, the next raises KeyboardInterrupt."""
+    """Counts how often Ctrl-C was pressed.
+
+    If ``at_once`` is set, the next Ctrl-C raises KeyboardInterrupt.
+    """
 
     count: int = 0
     at_once: bool = False
@@ -22,7 +25,10 @@ class Interrupts:
 
 @contextlib.contextmanager
 def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
-    """In a ``with`` block, stop the run at the first Ctrl-C; the next raises KeyboardInterrupt."""
+    """In the ``with`` block, stop the run at the first Ctrl-C.
+
+    The second Ctrl-C raises KeyboardInterrupt.
+    """
     interrupts = Interrupts()
 
     def on_interrupt(_signal: int, _frame: object) -> None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """Yield the maker of the runs: this process or, with --on, a cluster, closed at the end.
+    """Yield a maker of runs that uses this process or, with --on, a cluster.
+
+    A cluster's maker is closed at the end of the ``with`` block.
 
     ``timed``: whether the times of the runs are compared.
     """

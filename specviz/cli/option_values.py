@@ -41,7 +41,7 @@ _OF_A_PAIR = (
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """Return the settings of a run; raise ConfigError if one is invalid or has no effect.
+    """Return the settings of a run; raise ConfigError if a setting is invalid or has no effect.
 
     The default drafter for a target without a draft is prompt lookup. If neither --chat nor
     --no-chat is given, ``chat`` is false here; ``with_chat`` applies the default.
@@ -119,7 +119,10 @@ def check_models(options: argparse.Namespace) -> None:
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raise ConfigError if the name of a pair or model is empty; other code treats "" as none."""
+    """Raise ConfigError if the name of a pair or model is empty.
+
+    Other code would treat "" as a missing name.
+    """
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or omit it for the default."),
@@ -159,7 +162,7 @@ def named_lane(text: str, default: Lane) -> Lane:
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:
-    """Raise ConfigError if --suffix-texts is given, but no run uses it or its file is missing."""
+    """Raise ConfigError if no run uses the given --suffix-texts, or if its file is missing."""
     where = options.suffix_texts
     if where and not any(each.draft_method.takes_texts for each in configs):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""``doctor --against``: compare the acceptance of running engines with that of specviz.
+"""``doctor --against``: compare the acceptance of running engines with specviz's acceptance.
 
 The exit code is 1 if an engine measurably accepts less than specviz, the reference.
 """

@@ -112,7 +112,7 @@ def _decode(
 def _speedup_without_body(
     options: argparse.Namespace, prompt: str, config: RunConfig, trace: Trace
 ) -> float | None:
-    """Return the speedup of the same pair at its real size, stored or measured now.
+    """Return the speedup of the run's pair at its real size, either stored or measured now.
 
     Return None if the run simulated no size, or after Ctrl-C.
     """

@@ -46,7 +46,10 @@ def _print_answer_report(trace: ServerTrace) -> None:
 
 
 def _show_answer(painter: Painter, trace: ServerTrace, *, pace: bool) -> None:
-    """Print a saved answer of another engine as ``attach`` does; ``pace``: at its own speed."""
+    """Print a saved answer of another engine, as ``attach`` does.
+
+    ``pace``: whether to print the rounds at the speed at which they arrived.
+    """
     from specviz.cli.server_render import (
         render_answer,
         render_server,
@@ -75,7 +78,7 @@ def print_report(trace: Trace, own_speedup: float | None = None) -> None:
     """Print the settings and results of a run as JSON.
 
     Args:
-        own_speedup: The speedup of the same pair at its real size; None if unknown. It is printed
+        own_speedup: The speedup of the run's pair at its real size; None if unknown. It is printed
             only if the run simulated a size.
     """
     from specviz.figures.metrics import metrics

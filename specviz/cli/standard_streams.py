@@ -1,8 +1,8 @@
 """Guard the standard streams, which may be closed, full, or without a reader.
 
-If standard output cannot be written, the command ends with one line (``OutputError``), or silently
-if the reader has closed it (``BrokenPipeError``). Text that cannot be written to standard error is
-dropped, and the command continues.
+If standard output cannot be written, the command ends with an error of one line (``OutputError``).
+If the reader has closed standard output, the command ends silently (``BrokenPipeError``). Text that
+cannot be written to standard error is dropped, and the command continues.
 """
 
 from __future__ import annotations

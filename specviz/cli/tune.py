@@ -136,7 +136,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
 
 
 def _temperatures(typed: str, requested: float) -> tuple[float, ...]:
-    """Return the temperatures to compute speedups for: those listed, and ``requested``."""
+    """Return, sorted, the temperatures in ``typed`` and the temperature ``requested``."""
     try:
         listed = [float(each) for each in typed.split(",") if each.strip()]
     except ValueError:
@@ -301,7 +301,7 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
 
 
 def _has_map(answer: Answer) -> bool:
-    """Return whether the best speedup is precise enough to show it for every γ and temperature."""
+    """Return whether the best speedup is precise enough for a table of γ and temperatures."""
     return answer.best is not None and not is_too_wide(answer.best[1].low, answer.best[1].high)
 
 

@@ -1,8 +1,8 @@
 """``winrate``: measure how often texts of lossy rules win against lossless texts.
 
-Every finished run is saved in the run library, so a repeated command continues where the last one
-stopped. A command with another scorer (what decides which of two texts is better) scores the stored
-texts without decoding them again.
+Every finished run is saved in the run library, so a repeated command continues where the previous
+command stopped. A scorer decides which of two texts is better. A command with another scorer scores
+the stored texts without decoding them again.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ _SHORTEST = 3  # characters of a name that is replaced also inside a longer name
 
 
 def without_names(value: Any) -> Any:
-    """Return a value without paths, user name and host name; texts in it are replaced.
+    """Return ``value`` with all paths, user names and host names in its texts replaced.
 
-    The home folder becomes ``~``, another absolute path its last part, the user name ``USER`` and
-    the host name ``HOST``. The keys of dictionaries are not changed.
+    The home folder becomes ``~``, and any other absolute path becomes its last part. The user name
+    becomes ``USER``, and the host name becomes ``HOST``. The keys of dictionaries are not changed.
     """
     if isinstance(value, str):
         return _text(value)
@@ -33,7 +33,7 @@ def without_names(value: Any) -> Any:
 
 
 def short_path(path: Path) -> str:
-    """Return a path below the home folder with ``~``; of any other path, only the last part."""
+    """Return a path in the home folder with ``~`` in front; return any other path's last part."""
     home = _home()
     if home is not None and path.is_relative_to(home):
         return _text(str(Path("~") / path.relative_to(home)))
@@ -63,7 +63,7 @@ def _home() -> Path | None:
 
 @cache
 def _names() -> dict[str, str]:
-    """Return the names of the user and of the machine, and what replaces each."""
+    """Return the names of the user and of the machine, each with its replacement."""
     names: dict[str, str] = {}
     host = platform.node()
     for each in (host, host.partition(".")[0]):

@@ -80,7 +80,7 @@ class ClusterMaker(StoppableWork):
         return self._pool.devices if self._pool is not None else ()
 
     def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
-        """Check the pair on every device; raise unless all have the same weights and versions."""
+        """Check the pair on every device; raise if devices have different weights or versions."""
         self._refuse_device_index(spec)
         call = CheckCall(spec=spec, prompts=tuple(prompts), chat=chat)
         self._activity = "checking the pairs"
@@ -92,7 +92,7 @@ class ClusterMaker(StoppableWork):
         return self._checks[call]
 
     def make(self, order: RunOrder) -> MadeRun:
-        """Make a single run, after a warm-up with the same settings."""
+        """Make a single run, after a warm-up with the run's settings."""
         run = BlockRun(order=order, warm_up=replace(order, baseline=False, warm_up=True))
         for _, (made,) in self.make_blocks([Block(runs=(run,))]):
             return made

@@ -1,4 +1,4 @@
-"""The connection to a running Ray cluster, or to a local one that ends with the connection."""
+"""The connection to a running Ray cluster, or to a local cluster that ends with the connection."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Cores:
 
 
 def machine() -> str:
-    """Return the boot id, which all processes of a machine share, containers included."""
+    """Return the machine's boot id, which all of its processes see, also in containers."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 

@@ -1,4 +1,4 @@
-"""A device of the cluster: a process with a GPU or some cores that keeps pairs loaded.
+"""A device of the cluster: a process that has a GPU or some cores, and keeps pairs loaded.
 
 The pool calls methods of the device. They run on the device's node, one at a time, and return a
 ``SpecvizError`` instead of raising it, because Ray would wrap a raised exception.
@@ -55,7 +55,10 @@ class DeviceInfo(Value):
 
 
 class Admitted(Value):
-    """A device that is ready for calls, with its results of all checks of pairs made so far."""
+    """A device that is ready for calls.
+
+    ``checks`` has the device's result for every pair that was checked before the device joined.
+    """
 
     info: DeviceInfo
     checks: tuple[PairCheck, ...]

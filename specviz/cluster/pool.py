@@ -92,7 +92,7 @@ class DevicePool:
                 raise self._no_device()
 
     def check(self, call: CheckCall) -> tuple[tuple[DeviceInfo, PairCheck], ...]:
-        """Check a pair on every device; devices that join later make the same check."""
+        """Check a pair on every device; a device that joins later also checks the pair."""
         pending = {
             each.handle.check.remote(call): each for each in self._members if each.info is not None
         }
@@ -281,7 +281,7 @@ class DevicePool:
             )
 
     def _require_prospects(self) -> None:
-        """Raise DeviceError if no device can join, or if none has for ``_PATIENCE`` seconds."""
+        """Raise DeviceError if no device can join, or if none joins for ``_PATIENCE`` seconds."""
         nodes = [each for each in self._ray.nodes() if each["Alive"]]
         if self._alone_since is None:
             self._alone_since = time.monotonic()

@@ -26,10 +26,10 @@ class ComparisonJob(MakerJob):
     """A job that makes the runs of ``plan``; without a ``library`` no run is stored.
 
     Pairs and prompts are checked first. If the pairs do not fit into memory together, all runs of
-    one pair are made before those of the next pair. Stored runs of the same plan, made with the
-    same models on the same machine, are reused, so an interrupted comparison continues where it
-    stopped. If a run cannot be stored and ``must_keep`` is true, the job fails. If ``must_keep``
-    is false, the job goes on, and ``unkept`` is the error.
+    one pair are made before those of the next pair. Stored runs of this plan are reused if they
+    were made with the current models on the current machine, so an interrupted comparison continues
+    where it stopped. If a run cannot be stored and ``must_keep`` is true, the job fails. If
+    ``must_keep`` is false, the job goes on, and ``unkept`` is the error.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ComparisonJob(MakerJob):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Return the labels of pairs that are run one after the other; empty if they alternate."""
+        """Return the labels of the pairs in running order; empty if the pairs alternate."""
         if self.plan.order == "interleaved":
             return ()
         return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))

@@ -1,8 +1,8 @@
 """The stored runs of a comparison's plan, grouped into generations.
 
 All runs of a generation were made with the same weights and versions on the same machine, so they
-can be compared. If one of these changes, a new generation begins and the old one stays unchanged:
-old runs are never mixed with new ones.
+can be compared. If the weights, the versions or the machine change, a new generation begins. Runs
+of different generations are never mixed.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class KeptRuns:
         )
 
     def _continue(self, newest: int, reuse: Reuse) -> None:
-        """If ``reuse`` allows it, add the missing runs to the newest generation, not a new one."""
+        """If ``reuse`` allows it, continue the newest generation instead of beginning another."""
         jobs = {run.key: run for run in self._plan.runs()}
         kept = self._library.comparison_jobs(_key(self._plan, newest))
         whole = jobs.keys() <= kept.keys()
@@ -165,7 +165,8 @@ def _machines(now: Presence) -> set[Machine]:
 def _machine(environment: Environment) -> Machine:
     """Return the values that identify a machine: devices, dtype and library versions.
 
-    The thread count is not among these values, because each load of a pair may choose it anew.
+    The thread count is not among these values, because it may be chosen anew each time a pair is
+    loaded.
     """
     each = environment
     versions = tuple(sorted(each.versions.items()))
@@ -177,7 +178,7 @@ def _key(plan: Plan, generation: int) -> str:
 
 
 def _generations(plan: Plan, library: Library) -> list[int]:
-    """Return the numbers of the generations of this plan that the library has."""
+    """Return the numbers of the plan's generations in the library."""
     begun: list[int] = []
     for row in library.comparisons():
         key, _, number = row.key.partition(".")

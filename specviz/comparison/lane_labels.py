@@ -53,8 +53,8 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
     """Return the labels, made unique.
 
-    A duplicate label is extended by its text in ``more``, all settings in which the lanes differ.
-    If it is still a duplicate, a number is added.
+    ``more`` has a text for each lane: all settings in which the lanes differ. This text is added to
+    a duplicate label. If the label is still a duplicate, a number is added.
     """
     longer = [
         label + extra if labels.count(label) > 1 else label

@@ -184,9 +184,10 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
     """Return each lane's log speeds by prompt and repeat.
 
-    The speed is the speedup if every run also timed the target alone, and if all runs have the same
-    target and, on each kind of machine, the same device, dtype and threads. Otherwise the speed is
-    the number of tokens per second. If several runs were made at once, no lane has log speeds.
+    The speed is the speedup over the target alone on three conditions: every run also timed the
+    target alone, all runs have the same target, and all runs on one kind of machine have the same
+    device, dtype and threads. Otherwise the speed is the number of tokens per second. If several
+    runs were made at once, no lane has log speeds.
     """
     runs = [run for own in by_lane for run in own]
     if several_at_once(runs):
@@ -221,7 +222,10 @@ def _environments(runs: Sequence[LaneRun]) -> tuple[Environment, ...]:
 
 
 def representative(runs: Sequence[LaneRun]) -> LaneRun | None:
-    """Return the run nearest to the median tokens/s, on the machine kind that made most runs."""
+    """Return the run nearest to the median tokens/s.
+
+    Only runs on one kind of machine are considered: the kind that made the most runs.
+    """
     counts = Counter(kind_of(each.trace.environment) for each in runs)
     commonest = max(counts, key=lambda kind: counts[kind], default=None)
     alike = [each for each in runs if kind_of(each.trace.environment) == commonest]

@@ -23,5 +23,5 @@ class LaneRun:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Return the run's speed, acceptance and so on, without intervals, which take long."""
+        """Return the run's speed, acceptance and so on, but not the intervals, which take long."""
         return metrics(self.trace, intervals=False)

@@ -1,8 +1,8 @@
 """What to measure: lanes, prompts and repeats, and the order of their runs.
 
-A lane is a pair with settings. All lanes share a seed; repeat r uses this seed plus r, unless each
-run has its own seed. A comparison has two to four lanes. The library identifies a plan by its
-key. ``plan_runner`` runs a plan.
+A lane is a pair with settings. All lanes share a seed, and repeat r uses this seed plus r. With
+``own_seeds``, every run has a different seed. A comparison has two to four lanes. The library
+identifies a plan by its key. ``plan_runner`` runs a plan.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Plan(Value):
     def key(self) -> str:
         """Return a hash of settings, prompts and repeats, independent of names and run order.
 
-        Values equal to their defaults are left out, so the hash stays the same if a later version
+        Values equal to their defaults are left out, so the hash does not change if a later version
         adds a setting.
         """
         content = _plan_values(self)
@@ -327,7 +327,10 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return ``values`` as a ``kind``; numbers stay 1 or 1.0 as saved, since keys hash them."""
+    """Return ``values`` as a ``kind``.
+
+    A number stays an int or a float, as it was saved, because 1 and 1.0 give different hashes.
+    """
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

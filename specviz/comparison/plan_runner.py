@@ -1,8 +1,8 @@
 """Run a plan in this process, in the dashboard's worker or on a cluster.
 
-A device makes one run at a time. A short, discarded run on the same prompt warms up before each
-lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
-runs are not made again.
+A device makes one run at a time. Before the first run of a lane, the device makes a short run on
+the same prompt to warm up; this short run is discarded. Runs are stored before they are reported,
+so no reported run is lost. Finished runs are not made again.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def blocks_of(
 ) -> list[tuple[PlannedRun, ...]]:
     """Group the missing runs into blocks; one device makes all runs of a block.
 
-    A block has all lanes of a prompt and repeat or, if ``plan.order`` is "blocks", only those with
-    the same pair. If the plan does not measure the target alone, no times are compared, so each run
-    has a block of its own.
+    A block has the runs of all lanes on one prompt in one repeat. If ``plan.order`` is "blocks", it
+    has only the runs of the lanes with one pair. If the plan does not measure the target alone, no
+    times are compared, so every run is a separate block.
     """
 
     def block(job: PlannedRun) -> object:

@@ -1,4 +1,4 @@
-"""Read and write a comparison as compressed JSON, such as the example on the Compare page."""
+"""Read and write comparisons as compressed JSON. The example on the Compare page is such a file."""
 
 from __future__ import annotations
 

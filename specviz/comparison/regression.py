@@ -1,10 +1,10 @@
-"""Check a comparison for regressions against a saved one.
+"""Check a comparison for regressions against a saved comparison.
 
 Speedups over the target alone are compared, because they transfer between machines better than
-rates do; rates are compared on request. The ratio is new speedup / saved speedup. A lane fails if
-the whole interval of this ratio is below the limit. A ratio of rates has no interval, so the ratio
-itself is compared with the limit. Lanes are matched by label and must have the same settings,
-models and prompts.
+rates do. Rates are compared only on request. The ratio is the new speedup divided by the saved
+speedup. A lane fails if the whole interval of this ratio is below the limit. A ratio of rates has
+no interval, so the ratio itself is compared with the limit. Lanes are matched by label. Matched
+lanes must have the same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ _MODELS = (
 
 
 class RegressionLimit(Value):
-    """A saved comparison, and the smallest ratio (new / saved speed or speedup) that passes."""
+    """A saved comparison, and the smallest ratio that passes.
+
+    The ratio is the new speedup divided by the saved speedup, or the new rate divided by the saved
+    rate.
+    """
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
@@ -96,7 +100,7 @@ class RegressionCheck(Value):
 
 
 def check_regression(record: dict[str, Any], limit: RegressionLimit) -> RegressionCheck:
-    """Check a comparison, given as JSON values, against the saved one in ``limit``."""
+    """Check a comparison, given as JSON values, against the saved comparison in ``limit``."""
     rows = [_row(lane, limit) for lane in record["lanes"]]
     elsewhere = any(
         _machine(lane) != _machine(limit.saved[lane["label"]]) for lane in record["lanes"]
@@ -135,9 +139,10 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return a factor for the interval of new / saved speedup: [ratio / factor, ratio · factor].
+    """Return a factor f for the interval of a ratio: [ratio / f, ratio · f].
 
-    Return None if either speedup has no interval, or if rates are compared.
+    The ratio is the new speedup divided by the saved speedup. Return None if either speedup has no
+    interval, or if rates are compared.
     """
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]
@@ -226,7 +231,7 @@ def _is_figure(value: object) -> bool:
 def _check_work(
     path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
 ) -> None:
-    """Raise ConfigError unless settings, models and prompts are those of the saved comparison."""
+    """Raise ConfigError if settings, models or prompts differ from the saved comparison."""
     for label, lane in zip(plan.labels, plan.lanes, strict=True):
         for name in _differing(saved[label], lane):
             raise ConfigError(
@@ -244,7 +249,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Return the names of settings in which the lanes differ.
+    """Return the names of the settings in which ``lane`` differs from the saved lane.
 
     A setting that is missing in the saved lane counts as its default.
     """

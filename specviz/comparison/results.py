@@ -27,8 +27,8 @@ from specviz.values import Value
 class KindResult(Value):
     """Results of all lanes on the prompts of one kind, such as stories.
 
-    ``kind`` is None for prompts without a kind. ``over_first`` has each lane's speed / the first
-    lane's speed; None for the first lane.
+    ``kind`` is None for prompts without a kind. ``over_first`` has, for each lane, the ratio of its
+    speed to the first lane's speed; for the first lane, the entry is None.
     """
 
     kind: str | None
@@ -68,9 +68,9 @@ class Comparison(Value):
 
 
 def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
-    """Compare the finished runs of a plan; some may be missing.
+    """Compare the finished runs of a plan; some runs of the plan may be missing.
 
-    If a run of the plan was made several times, only the last one counts.
+    If a run of the plan was made several times, only the last time counts.
     """
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]

@@ -1,6 +1,7 @@
 """The results of a comparison as rows of text: one column per lane, one for the target alone.
 
-If the lanes have different targets, a row with each lane's target replaces the target's column.
+If the lanes have different targets, there is no column for the target alone. Instead, a row shows
+the tokens per second of each lane's target.
 """
 
 from __future__ import annotations
@@ -132,7 +133,10 @@ def _fastest(comparison: Comparison) -> tuple[int, ...]:
 
 
 def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, ...]:
-    """Return the indices of the best lanes; empty if another lane's range overlaps theirs."""
+    """Return the indices of the best lanes.
+
+    The result is empty if the range of another lane overlaps the range of the best lanes.
+    """
     known = {i: value for i, value in enumerate(values) if value is not None}
     better = shown.figure.better if shown.compared else None
     if better is None or len(known) < 2:

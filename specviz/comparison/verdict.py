@@ -30,8 +30,9 @@ class ComparisonVerdict(Value):
     """The verdict, as text and values.
 
     ``ranking`` lists the lanes by mean log speed, fastest first. ``winner`` is the first lane of
-    the ranking, or None if that lane is not shown to be faster than the second. ``ratios[i, j]``
-    is speed i / speed j. ``same_question``: whether all lanes have the same target.
+    the ranking if this lane is shown to be faster than the second lane; else it is None.
+    ``ratios[i, j]`` is the ratio of the speed of lane i to the speed of lane j. ``same_question``:
+    whether all lanes have the same target.
     """
 
     text: str
@@ -84,7 +85,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return the ratio of two lanes' speeds with an interval from the timing of their only runs.
+    """Return the ratio of two lanes with an interval for timing noise, if each lane has one run.
 
     If a lane has several runs, or if the lanes have different targets, return ``found`` unchanged.
     """

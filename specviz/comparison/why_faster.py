@@ -40,7 +40,10 @@ class _Medians(Value):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A cause of the speed difference: ``weight``, its part of log(speed ratio), and its text."""
+    """A cause of the speed difference.
+
+    ``weight``: its part of log(speed ratio). ``words``: its description.
+    """
 
     weight: float
     words: str

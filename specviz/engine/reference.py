@@ -23,7 +23,7 @@ Model = Callable[[Text], np.ndarray]
 def decode(
     draft: Model, target: Model, prompt: Text, *, gamma: int, length: int, seed: int
 ) -> Text:
-    """Return ``length`` tokens that continue the prompt; a round drafts at most ``gamma``."""
+    """Return ``length`` tokens after the prompt; a round drafts at most ``gamma`` candidates."""
     text, end = prompt, len(prompt) + length
     index = 0
     while len(text) < end:

@@ -20,9 +20,10 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 def log_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
-    """Return an interval around ``value`` from the half-width ``error`` of log(value)'s interval.
+    """Return the interval from value · exp(-error) to value · exp(error).
 
-    The ends are value · exp(± error). The result is None if the value or the error is unknown.
+    ``error`` is the half-width of the interval of log(value). The result is None if the value or
+    the error is unknown.
     """
     if value is None or error is None:
         return None

@@ -16,10 +16,10 @@ FORECAST_LABEL = "forecast: no scheduler, no ragged acceptance"
 class MapPoint(Value):
     """The best number of candidates at one batch size and context.
 
-    ``gamma``, the best number, is 0 where speculation would be slower with every number of
-    candidates in ``BatchForecast.costs``. ``speedup`` is the speedup with ``gamma`` candidates;
-    ``fixed`` is the speedup with ``BatchForecast.gamma`` candidates. All three are None where the
-    caches do not fit into memory.
+    ``gamma`` is the best number. It is 0 where every number of candidates in
+    ``BatchForecast.costs`` would be slower than the target alone. ``speedup`` is the speedup with
+    ``gamma`` candidates. ``fixed`` is the speedup with ``BatchForecast.gamma`` candidates. All
+    three are None where the caches do not fit into memory.
     """
 
     batch: int

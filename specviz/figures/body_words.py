@@ -1,8 +1,8 @@
 """Sentences about simulated sizes (called bodies in the code) and about runs with them.
 
-A simulated size enlarges a model, so that it costs more, and leaves its output unchanged. The
-speedup of such a run holds for a pair that costs as much as the enlarged models and accepts as
-often as the small pair. The speedup of the pair at its real size is reported beside it.
+A simulated size enlarges a model: the model costs more, but its output is unchanged. The speedup of
+a run with enlarged models holds for a pair that costs as much as these models and accepts as often
+as the small pair. The speedup of the pair at its real size is reported, too.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def body_title(body: str, parameters: int | None = None) -> str:
 
     Args:
         body: The name of the simulated size.
-        parameters: The enlarged model's number of parameters, if known. It is then shown in
-            place of the well-known model that gives the size its name.
+        parameters: The enlarged model's number of parameters, if known. Without this number, a
+            size that is named after a well-known model is shown as the cost of that model.
     """
     if body == NO_BODY:
         return "off"
@@ -171,10 +171,12 @@ def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
 def body_sentences(
     trace: Trace, metrics: Metrics, without_body: SpeedupWithoutBody | float | None = None
 ) -> tuple[str, ...]:
-    """Return sentences on how simulated sizes affect a run's speedup; empty without them.
+    """Return sentences on how a run's simulated sizes affect its speedup.
+
+    The result is empty if the run has no simulated sizes.
 
     Args:
-        without_body: The observed speedup of the same pair at its real size, if measured.
+        without_body: The observed speedup of the run's pair at its real size, if measured.
     """
     if not trace.pair.has_bodies:
         return ()

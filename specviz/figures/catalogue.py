@@ -135,7 +135,7 @@ _SPEEDUPS = (
         better="higher",
         formula="τ / (γc + v + o)",
         remark="The forecast is made before the run, from step costs and from τ on other texts of "
-        "the same kind and temperature",
+        "the run's kind and temperature",
         numbers=forecast_numbers,
         note=forecast_origin,
     ),

@@ -22,7 +22,9 @@ Floats = NDArray[np.float64]
 
 
 class ExpectedRounds(Value):
-    """Expected rounds along one text for one gamma, without those that the end of the text cuts.
+    """Expected rounds along one text for one gamma.
+
+    Rounds that the end of the text cuts are left out.
 
     ``begins``: for each token, the expected number of rounds that begin there. ``rows``: for each
     number of tokens that the target verifies in a round, the expected number of such rounds.

@@ -26,8 +26,8 @@ class Figure(Value):
     """The definition of a number that is computed from a run.
 
     ``better``: whether higher or lower values are better. Three functions return text for a run:
-    ``numbers`` the numbers shown after the formula, ``caveat`` a warning about the value, ``note``
-    a few words beside the value.
+    ``numbers`` returns the numbers shown after the formula, ``caveat`` a warning about the value,
+    and ``note`` a few words beside the value.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Two intervals of alpha. The label of each names the variation that it covers.
+"""Two intervals of alpha, which cover different kinds of variation.
 
 Resampling is seeded: the same trace gives the same interval. An interval is None if there are too
 few rounds. The interval of the sampling noise is also None at temperature 0.
@@ -40,8 +40,8 @@ class Intervals(Value):
 def coins_interval(trace: Trace) -> Interval | None:
     """Return the 95 % range of the observed alpha from sampling noise alone.
 
-    The acceptance probabilities at the tested positions are taken as given. None at temperature 0,
-    where verdicts do not depend on draws.
+    The acceptance probabilities at the tested positions are taken as given. The result is None at
+    temperature 0, where verdicts do not depend on draws.
     """
     tested = tested_in(trace.rounds)
     if trace.config.greedy or not tested:

@@ -26,10 +26,10 @@ _POINTS = 400
 class Advised(Value):
     """The advice for one range of load: ``gamma`` candidates per round; None if γ is unknown.
 
-    The range ends at the load ``until``; None for the last range, which has no upper end.
-    ``lane`` is the index of the advised engine among the compared ones. ``certain``: whether, at
-    all measured loads in the range, the interval of this engine's speedup excludes 1. If the
-    advice is "off", ``certain`` says whether the intervals of all engines exclude 1.
+    The range ends at the load ``until``, which is None for the last range. ``lane`` is the index
+    of the advised engine among the compared engines. ``certain``: whether, at all measured loads
+    in the range, the interval of this engine's speedup excludes 1. If the advice is "off",
+    ``certain`` says whether the intervals of all engines exclude 1.
     """
 
     lane: int | None  # None: off

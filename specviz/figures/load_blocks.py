@@ -31,9 +31,10 @@ class Percentiles(Value):
 
 
 class Totals(Value):
-    """The tokens that the client received from one engine under one load, and the engine's count.
+    """The number of tokens that one engine sent under one load, counted by client and engine.
 
-    ``counted`` is None if the engine reported no counters or restarted.
+    ``received`` is the client's count. ``counted`` is the engine's count; None if the engine
+    reported no counters or restarted.
     """
 
     received: int
@@ -49,7 +50,7 @@ class Totals(Value):
 
 
 class Acceptance(Value):
-    """How much the engine's counters grew under one load, and the acceptance that follows.
+    """How much the engine's counters grew under one load, and the acceptance computed from this.
 
     An unknown value is None.
     """
@@ -220,7 +221,7 @@ def acceptance_of(block: LoadBlock) -> Acceptance:
 
 
 def pooled(found: Sequence[Acceptance]) -> Acceptance:
-    """Return the sums of these increases of counters; a counter that one of them lacks is None."""
+    """Return the sum of each counter's increases; None if one of the increases is unknown."""
     if not found:
         return Acceptance()
     width = min(len(each.accepted_at) for each in found)

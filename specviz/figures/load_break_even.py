@@ -153,9 +153,10 @@ def _along(
 def _weights(levels: tuple[float, ...], grid: tuple[float, ...]) -> NDArray[np.float64]:
     """Return the weights of Lagrange interpolations, `[num_fits, num_points, num_levels]`.
 
-    A weight is the factor of the value at a measured load in the interpolated value at a point of
-    ``grid``. The first interpolation uses the four nearest measured loads. Each of the two others
-    leaves out one end of these four. With fewer than four, there is only the first interpolation.
+    The interpolated value at a point of ``grid`` is the weighted sum of the values at the measured
+    loads. The first interpolation uses the four nearest loads. The second leaves out the highest
+    of these four, the third the lowest. With fewer than four measured loads, there is only the
+    first interpolation.
     """
     places = np.log(np.array(levels))
     width = min(_NEAREST, len(places))
@@ -184,15 +185,15 @@ def _crossing(grid: NDArray[np.float64], values: NDArray[np.float64], at: int) -
 def _interval(
     grid: NDArray[np.float64], middle: NDArray[np.float64], half: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the interval of the break-even: the loads where the speedup may be 1.
+    """Return the interval of the break-even, the load at which the speedup is 1.
 
-    The low end is None unless the speedup is certainly above 1 at the lowest measured load. The
-    high end is None unless the speedup is certainly below 1 at the highest measured load.
+    The low end is None unless the speedup's interval at the lowest measured load is above 1. The
+    high end is None unless the speedup's interval at the highest measured load is below 1.
 
     Args:
         grid: The logarithms of loads.
         middle: The mean log-speedup at each load.
-        half: The half-width of its interval.
+        half: The half-width of the interval of the mean, at each load.
     """
     above, below = middle - half, middle + half
     low = high = None

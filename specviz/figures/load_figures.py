@@ -41,8 +41,8 @@ class LevelFigures(Value):
     """The figures of one engine (``lane``) under one load (``level``), from its usable blocks.
 
     ``round_cost`` is the time of a round divided by the time of a step of the target alone under
-    the same load. It equals tokens per round / speedup. It includes drafting, verification and
-    scheduling, which an engine's counters cannot separate.
+    the same load. It is computed as the tokens per round divided by the speedup. It includes
+    drafting, verification and scheduling, which an engine's counters cannot separate.
     """
 
     lane: int
@@ -123,8 +123,8 @@ def speculative_lanes(lanes: Sequence[LoadLane]) -> tuple[int, ...]:
 def log_speedups(sweep: LoadSweep) -> dict[tuple[int, float], Logs]:
     """Return the log-speedups of a load sweep: one for each A B B A unit.
 
-    The keys of the result are (engine, load). Each of its values maps (repetition of the sweep,
-    unit) to the log-speedup of that unit.
+    The keys of the result are (engine, load). Each value is a mapping whose keys are (repetition
+    of the sweep, unit) and whose values are the log-speedups of these units.
     """
     return _log_speedups(sweep, [block_figures(each, sweep.settings) for each in sweep.blocks])
 
@@ -207,10 +207,10 @@ def _level(blocks: Sequence[BlockFigures], logs: Logs) -> LevelFigures:
 
 
 def ratio_over_units(logs: Logs) -> Ratio | None:
-    """Return the mean ratio of these log-ratios with its interval; None without log-ratios.
+    """Return the mean ratio with its interval, from log-ratios; None if there are no log-ratios.
 
-    The interval covers the differences between starts of the engine or, with one start, between
-    A B B A units.
+    If the engine was started several times, the interval covers the differences between starts.
+    Otherwise it covers the differences between A B B A units.
     """
     found = ratio_of(logs)
     return found and replace(found, over="units" if found.over == "seeds" else "starts")
@@ -222,9 +222,10 @@ def _break_even(logs: Mapping[tuple[int, float], Logs], lane: int) -> BreakEven 
 
 
 def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
-    """Return an engine's log-speedups, one row per unit or, with several starts, per start.
+    """Return an engine's log-speedups; None if no A B B A unit was measured at every load.
 
-    Units that were not measured at every load are left out. The result is None if no unit is left.
+    If the engine was started several times, the result has one row per start. Otherwise it has
+    one row per unit. Units that were not measured at every load are left out.
     """
     own = {level: each for (place, level), each in sorted(logs.items()) if place == lane}
     if not own:
@@ -246,7 +247,7 @@ def _curves(logs: Mapping[tuple[int, float], Logs], lane: int) -> Curves | None:
 
 
 def _acceptance_change(blocks: Sequence[BlockFigures], lane: int) -> Ratio | None:
-    """Return τ at the highest load / τ at the lowest load; None without the engine's counters."""
+    """Return τ at the highest load divided by τ at the lowest; None without engine counters."""
     by_key: dict[PromptRepeat, dict[float, list[Acceptance]]] = {}
     for each in blocks:
         if each.block.lane == lane and not each.problem:
@@ -290,7 +291,7 @@ def _engine(found: Sequence[EngineState]) -> EngineState:
 def _totals(found: Sequence[Totals]) -> Totals:
     """Return the sums of tokens received and counted.
 
-    ``counted`` is None if it is unknown for one of the summands.
+    The sum ``counted`` is None if one of its terms is unknown.
     """
     counted = [each.counted for each in found if each.counted is not None]
     return Totals(

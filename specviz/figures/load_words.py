@@ -240,8 +240,8 @@ def _advice(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         schedule = vllm_schedule(found, most)
         if schedule is not None:
             yield (
-                f"This advice as a setting of vLLM's --speculative-config: {schedule[1:-1]}. Run "
-                f"a sweep with this setting to verify the advice. {VLLM_SETTING} also counts "
+                f"To follow this advice in vLLM, add to --speculative-config: {schedule[1:-1]}. "
+                f"Run a sweep with this setting to verify the advice. {VLLM_SETTING} also counts "
                 "requests in prefill, and some model runners ignore this setting."
             )
 
@@ -258,7 +258,10 @@ def _checks(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
         share = f"at least {WHOLE_PERCENT.shown(lowest)} of the" if lowest < 0.995 else "all"
         yield f"Requests overlapped: on average, {share} users had a request in flight."
         if most > 1:
-            yield f"At one time, {WHOLE_PERCENT.shown(most - 1)} more requests than users ran."
+            yield (
+                f"At one time, {WHOLE_PERCENT.shown(most - 1)} more requests than users were in "
+                "flight."
+            )
     for place, lane in enumerate(sweep.lanes):
         own = [each.totals for each in figures.blocks if each.block.lane == place]
         if own:
@@ -314,8 +317,8 @@ def _warnings(sweep: LoadSweep, figures: LoadFigures) -> Iterator[str]:
     if hits > 0.05:
         yield (
             f"Up to {WHOLE_PERCENT.shown(hits)} of the prompt tokens came from the prefix cache. "
-            "Turn the prefix cache off: with an EAGLE head it saves less work than without, so the "
-            "comparison is not fair."
+            "Turn the prefix cache off. The cache saves less work with an EAGLE head than without "
+            "the head, so the comparison is not fair."
         )
     unsent = sum(each.block.unsent for each in figures.blocks)
     if unsent:

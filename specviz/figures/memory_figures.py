@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _share(
     name: str, label: str, formula: str, remark: str, part: Callable[[Roofline], Pass | None]
 ) -> Figure:
-    """Return the figure for the share of the bandwidth that one kind of pass reaches."""
+    """Return the figure that shows how much of the bandwidth one kind of pass reaches."""
 
     def made(m: Metrics) -> Pass | None:
         return m.roofline and part(m.roofline)

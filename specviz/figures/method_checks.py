@@ -28,7 +28,7 @@ from specviz.values import Value
 
 
 class Count(Value):
-    """An observed and an expected count, with the variance of the observed one.
+    """An observed and an expected count, with the variance of the observed count.
 
     ``z`` is observed - expected in standard deviations; None if nothing was random.
     """
@@ -121,9 +121,10 @@ class BlockCheck(Value):
 
     @property
     def z(self) -> float | None:
-        """Observed minus expected accepted candidates in standard errors; None without variance.
+        """The observed minus the expected number of accepted candidates, in standard errors.
 
-        The standard error comes from the differences accepted - expected in each round.
+        The standard error comes from the differences accepted - expected in each round. The result
+        is None without variance.
         """
         error = math.sqrt(math.fsum((each.accepted - each.by_block) ** 2 for each in self.rounds))
         return (self.accepted - self.by_block) / error if error > 0.0 else None

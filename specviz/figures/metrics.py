@@ -152,8 +152,9 @@ class Metrics(Value):
 
     @property
     def seconds(self) -> float | None:
-        """The decoding seconds of the run, as timed beside the target alone if this was done.
+        """The decoding seconds of the run.
 
+        If the run was timed beside the target alone, the seconds come from this timing. They are
         None for runs with the oracle, which stops drafting before the first rejection. The oracle
         knows the verdicts in advance, so the times of such runs are not real.
         """

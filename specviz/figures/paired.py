@@ -43,9 +43,9 @@ class Spread(Value):
 class Ratio(Value):
     """A ratio or a mean with its interval.
 
-    The interval comes from ``count`` independent values: one per seed or prompt, in a load sweep
-    one per A B B A unit or engine start, or in a single run one per timed slice. ``low`` and
-    ``high`` are None if there are too few values for an interval.
+    The interval comes from ``count`` independent values. There is one value per seed or prompt. In
+    a load sweep, there is one per A B B A unit or engine start; in a single run, one per timed
+    slice. ``low`` and ``high`` are None if there are too few values for an interval.
     """
 
     value: float
@@ -78,14 +78,14 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     """Return the mean ratio of ``first`` to ``second`` over the keys that both contain.
 
-    Both contain logarithms of values.
+    ``first`` and ``second`` contain the logarithms of the values.
     """
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 
 
 def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio of these log-ratios."""
+    """Return the mean ratio with its interval; ``logs`` are the logarithms of the ratios."""
     found = mean_of(logs, confidence)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
 def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     """Return the mean of the values with Student's interval over seeds or prompts.
 
-    None without values.
+    The result is None if there are no values.
     """
     adjusted, kinds = _without_kind_effects(values)
     over, units = _units(adjusted)

@@ -81,8 +81,8 @@ def error_of_load(before: float | None, now: float | None) -> float:
     different factors.
 
     Args:
-        before: The share of the processors that other processes used when costs were measured.
-        now: The same share during the run.
+        before: How much of the processors other processes used when costs were measured (share).
+        now: How much of the processors other processes used during the run (share).
 
     Returns:
         The largest change of the logarithm, up or down; 0 if a share is unknown.
@@ -91,7 +91,7 @@ def error_of_load(before: float | None, now: float | None) -> float:
 
 
 def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
-    """Return the typical cost in these processes, with its error as a prediction for a new process.
+    """Return the typical cost in these processes, with the error of using it for a new process.
 
     Each process changes a cost by a random factor. The variance of this factor is estimated from
     these processes and from the usual deviation, because a few processes alone give a poor
@@ -150,8 +150,8 @@ def _between_processes(means: Sequence[float], variances: Sequence[float]) -> fl
     """Return the variance of costs between processes; 0 for a single process.
 
     For two processes, the variance is half the square of their difference. For more processes, it
-    comes from the median distance to the median. The variance of timing within a process is
-    subtracted.
+    comes from the median distance of their costs from the median cost. The variance of timing
+    within a process is subtracted.
     """
     count = len(means)
     if count < 2:

@@ -36,7 +36,7 @@ class Pass(Value):
 
     @property
     def share(self) -> float | None:
-        """The share of the bandwidth that the pass reaches.
+        """How much of the bandwidth the pass reaches, as a share.
 
         The share is above 1 if bytes come from the processor's caches.
         """
@@ -47,8 +47,8 @@ class Pass(Value):
 class FreeGamma(Value):
     """The largest γ up to which a verification costs hardly more than a target step.
 
-    Up to this γ, v ≤ ``FREE``. ``low`` and ``high`` are its interval. ``gamma`` is 0 if there is no
-    such γ.
+    ``gamma`` is this γ, or 0 if there is no such γ. Up to it, v ≤ ``FREE``. ``low`` and ``high``
+    are the ends of the interval of ``gamma``.
     """
 
     gamma: int

@@ -37,7 +37,7 @@ _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft s
 def costs_of_run(
     baseline: Baseline | None, rounds: Sequence[Round], *, created: str, process: str
 ) -> RunCosts | None:
-    """Return the costs of a run's phases; None if too few of its slices contain their times."""
+    """Return the costs of a run's phases; None if too few slices contain the phases' times."""
     slices = [each for each in baseline.slices if each.phases] if baseline else []
     if len(slices) < _FEWEST:
         return None
@@ -98,11 +98,11 @@ def fitted_costs(
     *,
     searches: bool = False,
 ) -> StepCosts | None:
-    """Return the step costs for another run; None without runs and without a table.
+    """Return the step costs for another run; None if there are neither runs nor a table.
 
     Args:
-        trees: The configuration of runs whose rounds have trees or several drafts, else None.
-        searches: Whether the runs' drafter only searches the text. Its time counts as overhead.
+        trees: The runs' configuration if their rounds have trees or several drafts, else None.
+        searches: Whether the drafter only searches the text. If so, its time counts as overhead.
     """
     usable = [run for run in runs if run.phases]
     if not usable:
@@ -224,7 +224,7 @@ class _Fit:
     def _rows_between(
         self, points: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
-        """Return seconds for each number of tokens, the errors, and which are interpolated."""
+        """Return seconds for each number of tokens, the errors, and which rows are interpolated."""
         tokens = range(min(points), max(points) + 1)
         cells = [_between(points, each) for each in tokens]
         rows = tuple(self._at_contexts(cell.cost) for cell in cells)
@@ -292,7 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return the table's time of a first draft step fed two tokens / fed one; 1 if unknown."""
+        """Return a first draft step's time with two tokens relative to one token; 1 if unknown."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0
@@ -360,7 +360,7 @@ def _rising(
 
 
 def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return how much isotonic regression, which makes the values nondecreasing, changes each."""
+    """Return the changes by which isotonic regression makes the values nondecreasing."""
     pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
     for value, own in zip(values, weights, strict=True):
         weight, mean, count = own, value, 1
@@ -390,7 +390,7 @@ def _line(points: dict[int, float], place: int) -> float:
 
 
 def _between(points: dict[int, Cost], tokens: int) -> Cost:
-    """Return the cost at ``tokens``; if interpolated, its error covers both neighbours' costs."""
+    """Return the cost at ``tokens``. The error of an interpolated cost covers both neighbours."""
     if tokens in points:
         return points[tokens]
     left = max(each for each in points if each < tokens)

@@ -24,7 +24,8 @@ from specviz.values import Value
 class ServerMetrics(Value):
     """The figures of one or more answers of a serving engine.
 
-    Counts are the engine's totals if reported, else sums over rounds.
+    A count is the total that the engine reports. If the engine reports no total, the count is the
+    sum over the rounds.
     """
 
     num_tokens: int
@@ -58,8 +59,8 @@ def server_metrics(trace: ServerTrace) -> ServerMetrics:
 def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
     """Return the figures over all rounds of several answers.
 
-    Tokens per second are all tokens / all seconds; the time to the first chunk is a mean. A count
-    is None if one answer lacks it.
+    Tokens per second are all tokens divided by all seconds. The time to the first chunk is the mean
+    over the answers. A count is None if one answer lacks it.
     """
     reported = [entry for each in traces for entry in reported_rounds(each)]
     whole = [entry for each in traces for entry in whole_rounds(each)]
@@ -123,7 +124,7 @@ def is_round(chunk: ServerRound) -> bool:
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
     """Return what ended a round early (cut it); None for a whole round.
 
-    It is also None if the engine does not report the accepted candidates.
+    The result is also None if the engine does not report the accepted candidates.
 
     A round is cut if it emitted fewer tokens than its accepted candidates plus one. If the length
     limit left fewer than γ + 1 tokens, a round counts as cut, whatever it emitted.
@@ -208,7 +209,7 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """Return α at each position i of a round: the number accepted at i / accepted at i - 1."""
+    """Return α at each position i: candidates accepted at i, divided by those at i - 1."""
     most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
     counts = [sum(each > place for each in accepted) for place in range(most)]
     return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))

@@ -1,9 +1,9 @@
 """Sentences that report whether speculation was faster, and why, from a run's figures.
 
-If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
-interval. If the interval includes 1, the speedup is too close to call, and a second sentence
-reports what disturbed the machine, if known. If the interval is too wide, the sentence has no
-numbers and reports only that the timing continues or was too noisy.
+If the interval is narrow, a sentence gives the speedup and the interval. If it is wide, the
+sentence gives only the interval. If it is too wide, the sentence has no numbers and reports only
+that the timing continues or was too noisy. If the interval includes 1, the speedup is too close to
+call, and a second sentence reports what disturbed the machine, if known.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def is_too_wide(low: float | None, high: float | None) -> bool:
 def shown_speedup(
     value: float | None, low: float | None, high: float | None, too_wide: str = TOO_NOISY
 ) -> str:
-    """Return a speedup for a table, with its interval; if the interval is wide, only the interval.
+    """Return a speedup with its interval, for a table.
+
+    If the interval is wide, it is shown without the speedup.
 
     Args:
         too_wide: Shown instead of an interval that is too wide.
@@ -165,7 +167,10 @@ def shown_speedup(
 
 
 def reported_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for a sentence, with its interval; only the interval if it is wide."""
+    """Return a speedup with its interval, for a sentence.
+
+    If the interval is wide, it is given without the speedup.
+    """
     if low is None or high is None:
         return times(value)
     if is_too_wide(low, high):
@@ -194,7 +199,9 @@ def contradiction_warning(metrics: Metrics) -> str:
     low, high = metrics.speedup_low, metrics.speedup_high
     if low is None or high is None:
         return ""
-    again = "one measurement was disturbed. Measure the step costs again, under The pair."
+    again = (
+        "one of the two measurements was disturbed. Measure the step costs again, under The pair."
+    )
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
         return (
@@ -259,9 +266,12 @@ def _caveat(metrics: Metrics, predicted: float) -> list[str]:
     """Return a sentence if the step costs are imprecise or do not predict the observed speedup."""
     imprecise, off = _imprecision(metrics), _difference(metrics, predicted)
     if imprecise and off:
-        return [f"{off}: the step costs are imprecise, because {imprecise}."]
+        return [f"{off}. The step costs are imprecise, because {imprecise}."]
     if off:
-        return [f"{off}: the step costs, measured at another time, do not explain the difference."]
+        return [
+            f"{off}. The step costs, which were measured at another time, do not explain the "
+            "difference."
+        ]
     return [f"The step costs are imprecise, because {imprecise}."] if imprecise else []
 
 
@@ -287,7 +297,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
     if low <= most and least <= high:
         return ""
     side = "higher" if most < low else "lower"
-    return f"The measured speedup is {side} ({RATIO.bare(low)} to {times(high)})"
+    return f"The measured speedup is {side} than predicted ({RATIO.bare(low)} to {times(high)})"
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:

@@ -183,9 +183,9 @@ def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
 
 
 def _target_error(costs: StepCosts, tokens: int) -> float | None:
-    """Return the error of a pass over ``tokens`` tokens; beyond the table, the last row's error.
+    """Return the error of a pass over ``tokens`` tokens; None if the errors are unknown.
 
-    The result is None if the errors are unknown.
+    For more tokens than the table covers, the result is the error of its last row.
     """
     errors = costs.target_errors
     return errors[min(tokens, len(errors)) - 1] if errors else None
@@ -195,8 +195,8 @@ def under_load(steps: StepTimes, before: float | None, now: float | None) -> Ste
     """Return the step times, with larger errors if the machine's load has changed.
 
     Args:
-        before: The share of the processors that other processes used when costs were measured.
-        now: The same share at the time for which the step times are used.
+        before: How much of the processors other processes used when costs were measured (share).
+        now: How much of the processors other processes use when these step times apply (share).
     """
     return replace(steps, target_error=joint_error(steps.target_error, error_of_load(before, now)))
 

@@ -45,8 +45,8 @@ class ReachOverRuns(Value):
     """A `Reach` for each criterion, computed from several runs.
 
     ``counts``: stopping after 1, 2, … candidates. ``unsure``: for each of `THRESHOLDS`, stopping
-    after a candidate with a lower draft probability. ``own``: for each criterion by which runs
-    stopped drafting, its `Reach` in those runs.
+    after a candidate with a lower draft probability. ``own``: the criteria by which some of the
+    runs stopped drafting. The `Reach` of such a criterion comes from the runs that used it.
     """
 
     oracle: Reach
@@ -85,7 +85,7 @@ def stopping_reach(
     """Return a `Reach` for the oracle, then for each criterion; empty without whole rounds.
 
     Args:
-        costs: Costs for all runs, instead of each run's own.
+        costs: The costs to use for all runs; by default, each run's own costs are used.
 
     Raises:
         ConfigError: A run stopped drafting early, has no costs, or is greedy without recorded
@@ -165,7 +165,8 @@ def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_Price
 def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
-            "The reach needs runs that draft chains of γ candidates and judge token by token.",
+            "The comparison with the oracle needs runs that always draft a chain of γ candidates "
+            "and judge token by token.",
             remedy="Run with draft_until=count and a large γ.",
         )
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
@@ -182,7 +183,7 @@ def drafting_costs_of(trace: Trace) -> DraftingCosts:
     If the criterion used no costs, return the run's step costs at the middle of the text.
 
     Raises:
-        ConfigError: The run has neither.
+        ConfigError: The run's criterion used no costs, and the run has no step costs.
     """
     if trace.drafting_costs is not None:
         return trace.drafting_costs

@@ -1,8 +1,8 @@
 """Check theorems of Yin et al. 2024 on recorded runs.
 
 Theorem 1: under the lossless rule, the expected number of rejections is the sum of the distances
-(total variation) of draft and target. Theorem 2: if the candidates of a chain are verified one by
-one, no unbiased rule has fewer expected rejections. Theorem 5: over-acceptance with the leftover
+(total variation) between draft and target. Theorem 2: if the candidates of a chain are verified one
+by one, no unbiased rule has fewer expected rejections. Theorem 5: over-acceptance with the leftover
 residual trades rejections for bias. At every position, the rejection probability and the bias add
 up to the distance.
 
@@ -189,12 +189,12 @@ def emitted_distribution(
     reject: Numbers,
     overlap: Numbers,
 ) -> Numbers:
-    """Return the probabilities `[...]` with which over-acceptance emits certain tokens.
+    """Return the probabilities `[...]` with which over-acceptance emits the given tokens.
 
-    ``draft`` and ``target`` are the probabilities of the same tokens under each model.
+    ``draft`` and ``target`` are the probabilities of these tokens under the two models.
 
-    In Yin et al. 2024, section 4.2, the rule OPT has the residual "leftover", the rule UNO the
-    residual "target".
+    In Yin et al. 2024, section 4.2, the rule with the residual "leftover" is called OPT. The rule
+    with the residual "target" is called UNO.
     """
     accepted = np.minimum(draft, target + epsilon)
     if residual == "target":

@@ -21,7 +21,7 @@ GAMMAS = tuple(range(1, 17))
 class Outlook(Value):
     """The predicted speedup and τ of a prompt at each gamma.
 
-    The predictions come from other texts of the same kind. ``speedups`` is empty without step
+    The predictions come from other texts of the prompt's kind. ``speedups`` is empty without step
     costs.
     """
 

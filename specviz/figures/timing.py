@@ -113,7 +113,7 @@ def _by_round(slices: Sequence[Slice], rounds: Sequence[Round], lane: int) -> li
 
 
 def is_enough(slices: Sequence[Slice], rounds: Sequence[Round]) -> bool:
-    """Return whether as many slices were timed as the first ones (the pilot) show to be needed."""
+    """Return whether enough slices were timed, according to the first slices (the pilot)."""
     logs = [_log_seconds(each, rounds) for each in slices]
     ratios = [per_token - per_round for per_token, per_round in logs]
     plan = plan_of(ratios)
@@ -138,8 +138,9 @@ def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
 class TimingPlan(Value):
     """How many slices the timing needs, as the first slices (the pilot) show.
 
-    ``pooled``: slices per batch; ``slices``: slices needed; ``error``: half-width of the interval
-    for one slice; n slices divide it by √n.
+    ``pooled``: the number of slices in a batch. ``slices``: the number of slices needed.
+    ``error``: the half-width of the interval that one slice would give. The half-width that n
+    slices give is ``error`` / √n.
     """
 
     pooled: int
@@ -173,7 +174,7 @@ def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Return the half-width of the trimmed mean's interval, the largest over all batch sizes."""
+    """Return the half-width of the trimmed mean's interval: the largest over all batch sizes."""
     count, cut = len(ratios), _num_trimmed(len(ratios))
     winsorized = _winsorized(ratios)
     found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2
@@ -186,8 +187,8 @@ def _error(ratios: Sequence[float]) -> float:
 def _error_of_one(only: Slice) -> float | None:
     """Return the half-width of the interval of a single slice.
 
-    A slice is timed in the order A B B A (A: target alone, B: run), which gives two ratios. None if
-    A or B was timed only once.
+    A slice is timed in the order A B B A (A: target alone, B: run), which gives two ratios. The
+    result is None if A or B was timed only once.
     """
     if min(len(only.target), len(only.speculative)) < 2:
         return None

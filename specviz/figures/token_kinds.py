@@ -2,8 +2,9 @@
 
 Arguments named ``texts`` contain the text that each token adds (`token_text.added_texts`). The
 first visible character of a token decides its kind. A letter is a word start at the beginning of
-the text and after a space or line end, which may be part of the same token. Scripts without spaces
-between words therefore have hardly any word starts. Symbols and emoji count as punctuation.
+the text and after a space or line end. This space or line end may be in the letter's token or just
+before the token. Scripts without spaces between words have hardly any word starts. Symbols and
+emoji count as punctuation.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 
 class _Causes(Value):
-    """The values from which the waterfall is computed: tokens per round, costs in target steps."""
+    """The tokens per round and the costs, in target steps, from which the waterfall is computed."""
 
     gamma: int
     greedy: bool
@@ -291,7 +291,7 @@ def _first_step_sentence(causes: _Causes) -> str:
         fed = f"it is fed {TOKENS.shown(1 + causes.fed_more)} tokens on average"
     return (
         f"The first draft step of a round takes {COST.shown(causes.first)} target steps, a later "
-        f"draft step {COST.shown(causes.later)}: the first one follows a target pass, which "
+        f"draft step {COST.shown(causes.later)}: the first step follows a target pass, which "
         f"leaves other data in the processor's caches, and {fed}."
     )
 

@@ -1,8 +1,8 @@
 """Quantise matrices to the types of GGUF files.
 
-The gguf package quantises to the simple types only. The types here get scales from the smallest and
-largest value of each block; llama.cpp searches for better ones, so its files are a little closer to
-the original weights. Both have the same size and the same speed.
+The gguf package quantises to the simple types only. For the other types, this module computes a
+block's scale from its smallest and largest value. llama.cpp searches for better scales, so its
+files are a little closer to the original weights. The size and the speed of the files are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _NARROW = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 
 
 def stored_type(kind: str, width: int) -> str | None:
-    """Return the type in which a file of type ``kind`` stores a matrix of this width, if any."""
+    """Return the type in which a file of type ``kind`` stores a matrix of this width.
+
+    The type is ``kind`` or a replacement; None if the width fits neither.
+    """
     if width % _LONG and kind in _NARROW:
         kind = _NARROW[kind]
     columns, _ = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
@@ -99,7 +102,7 @@ def _with_minima(blocks: np.ndarray, levels: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _six_bits(factors: np.ndarray, lowest: np.ndarray) -> np.ndarray:
-    """Pack eight factors of the scale and eight of the minimum, of 6 bits, into twelve bytes."""
+    """Pack eight scale factors and eight minimum factors, each of 6 bits, into twelve bytes."""
     first, second = factors.astype(np.uint8), lowest.astype(np.uint8)
     rest = first[:, 4:] & 15 | (second[:, 4:] & 15) << 4
     joined = (each[:, :4] | each[:, 4:] >> 4 << 6 for each in (first, second))

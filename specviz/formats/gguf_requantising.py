@@ -17,8 +17,9 @@ _TYPE = "general.file_type"
 def write_requantised(source: Path, kind: str, path: Path) -> None:
     """Copy a GGUF file, and quantise the matrices of the copy to ``kind``, such as "Q8_0".
 
-    A matrix is copied unchanged if its width fits neither the type nor the one that takes its place
-    (see ``stored_type``). As in llama.cpp, the old weights are dequantised and then quantised.
+    A matrix is copied unchanged if its width fits neither ``kind`` nor the type that replaces
+    ``kind`` (see ``stored_type``). As in llama.cpp, the old weights are dequantised and then
+    quantised.
     """
     reader: Any = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(path, str(reader.fields[_OWN].contents()))

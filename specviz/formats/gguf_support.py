@@ -42,7 +42,7 @@ def stays_quantised(family: str, quantization: str) -> bool:
 
 
 def refusal_of(headers: Sequence[GgufHeader]) -> str:
-    """Return why a file cannot be used, such as "a model without a tokenizer"; "" if it can."""
+    """Return why a file cannot be used, such as "a model without a tokenizer"; "" if usable."""
     header = headers[0]
     architecture = header.architecture
     if header.text("general.type") not in ("", "model"):

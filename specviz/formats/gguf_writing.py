@@ -2,8 +2,8 @@
 
 Norms are float32, as llama.cpp requires; matrices have the requested type. By default, the file's
 vocabulary is made up: the text of a token is its id, so llama.cpp returns token ids. This
-vocabulary has no EOS, so llama.cpp decodes as many tokens as requested, like the engines with which
-it is compared.
+vocabulary has no EOS, so llama.cpp decodes as many tokens as requested. The engines with which
+llama.cpp is compared do so, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EAGLE3_NAMES = {
 
 
 class Sizes(Value):
-    """Settings of a model that cannot be derived from the shapes of its weights."""
+    """The model settings that the shapes of the weights do not determine."""
 
     architecture: str  # llama, qwen2, qwen3 or eagle3
     layers: int
@@ -90,7 +90,7 @@ def eagle3_name(name: str) -> str | None:
 
 
 def number_tokens(writer: Any, vocabulary: int) -> None:
-    """Add a vocabulary of this size to the GGUF writer, in which a token's text is its id."""
+    """Add a vocabulary of this size to the GGUF writer. The text of each token is its id."""
     writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)

@@ -55,7 +55,7 @@ def _set_layers(config: dict[str, Any], facts: HeadFacts, places: tuple[int, ...
 
 
 def _set(config: dict[str, Any], key: str, value: bool) -> None:
-    """Set a key in the section that already has it; if no section has it, at the top level."""
+    """Set a key in the section that already has it; without such a section, set it at the top."""
     for name in _SECTIONS:
         if key in section(config, name):
             config[name][key] = value

@@ -112,7 +112,7 @@ def head_kind(path: Path) -> str:
 def names_same_model(one: str, other: str) -> bool:
     """Return whether two names can mean the same model.
 
-    Only the last part of a Hub id or path counts, without the type of quantised weights.
+    Compare the last parts of the Hub ids or paths, and ignore the type of quantised weights.
     """
     return _bare_name(one) == _bare_name(other)
 

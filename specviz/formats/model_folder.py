@@ -66,7 +66,7 @@ class ModelFolder(Value):
 
     @property
     def head(self) -> str:
-        """Return text such as "EAGLE head" or "2 MTP layers"; empty if there are neither."""
+        """Return text such as "EAGLE head" or "2 MTP layers"; "" if there is no head."""
         kinds = " ".join([str(self.config.get("model_type")), *self._architectures]).lower()
         if found := next((each for each in _HEADS if each in kinds), None):
             return f"{found.upper() if found == 'eagle' else found} head"
@@ -133,7 +133,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def _refusal(config: dict[str, Any]) -> str:
-    """Return why a model with this configuration cannot be used; empty if it can."""
+    """Return why a model with this configuration cannot be used; empty if it is usable."""
     if not isinstance(family := config.get("model_type"), str):
         return "its configuration names no model family"
     built = architectures_of(config)

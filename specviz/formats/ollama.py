@@ -48,7 +48,7 @@ def model_file(folder: Path, manifest: Path) -> Path:
     """Return the GGUF file that a manifest names.
 
     Raises:
-        ModelFileError: The manifest is damaged, names no GGUF file, or the file is missing.
+        ModelFileError: The manifest is damaged or names no GGUF file, or the GGUF file is missing.
     """
     try:
         with manifest.open("rb") as file:

@@ -1,7 +1,7 @@
 """Pre-tokenizers by GGUF name: how byte-level tokenizers split a text before BPE.
 
 A GGUF file names its pre-tokenizer (``tokenizer.ggml.pre``) but does not contain it. The regular
-expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry was
+expressions come from the models' ``tokenizer.json`` files, in Oniguruma syntax. Each entry was
 checked against llama.cpp. Names without an entry are not supported.
 """
 

@@ -24,7 +24,7 @@ def proposed_count(config: Mapping[str, Any]) -> int | None:
 
 
 def is_reduced_model(names: Iterable[str]) -> bool:
-    """Return whether tensors with these names are a model with a reduced output, and no head."""
+    """Return whether these tensor names belong to a model with a reduced output, not a head."""
     known = set(names)
     layers = any(name.startswith(_LAYER) for name in known)
     return OFFSETS in known and EMBEDDING in known and layers and _JOINING not in known

@@ -121,6 +121,9 @@ def fingerprint_of(tokens: Mapping[int, bytes]) -> str:
 
 
 def shared_share(target: TokenBytes, draft: TokenBytes) -> float:
-    """Return the share of the target's tokens for which the draft has a token with equal bytes."""
+    """Return the share of the target's tokens that the draft has, too.
+
+    Two tokens are equal if their bytes are equal.
+    """
     theirs = set(draft.values())
     return sum(each in theirs for each in target.values()) / len(target) if target else 0.0

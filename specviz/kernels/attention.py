@@ -46,8 +46,8 @@ def _swap(values: Any, one: int, other: int) -> None:
 def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) -> None:
     """Move the scores and values of a node and its ancestors to consecutive rows after the text.
 
-    ``path``: the indices of these nodes. Swapping in place is safe: node indices increase along a
-    path, so ``path[i] >= i``, and no swap moves a row that a later swap takes.
+    ``path``: the indices of these nodes. Rows can be swapped in place: indices increase along a
+    path, so ``path[i] >= i``, and no swap moves a row that a later swap needs.
     """
     for place in range(path.shape[0]):
         if path[place] != place:

@@ -33,7 +33,7 @@ def compiled_apart(function: Callable[..., Any]) -> Any:
     """Compile a large function that several kernels call instead of inlining it.
 
     The function calls only intrinsics and inlined functions, and its additions stay in source
-    order. So its results are the same in each kernel, although each kernel has its own copy.
+    order. So all kernels get equal results, although each kernel contains a copy of the function.
     """
     return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
 

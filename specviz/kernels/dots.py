@@ -87,7 +87,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
 
     Args:
         num_rows: The number of rows of x.
-        num_weights: The number of matrix rows; by default as many as ``weights_at_once``.
+        num_weights: The number of matrix rows; by default, the result of ``weights_at_once``.
         later: Whether the matrix rows were read just before, so they need no prefetch.
     """
 
@@ -260,9 +260,9 @@ class _Emitter:
         return vectors[0]
 
     def _halves_added(self, vectors: list[Any], lanes: int) -> Any:
-        """Emit an addition that halves the groups of lanes in one or two vectors.
+        """Emit the addition of the two halves of each group of ``lanes`` lanes.
 
-        In each group of ``lanes`` lanes, the upper half is added to the lower half.
+        The groups are in one or two vectors. The sums of all groups form one vector.
         """
         places = range(sum(each.type.count for each in vectors))
         lower = [each for each in places if each % lanes < lanes // 2]
@@ -286,7 +286,10 @@ class _Emitter:
         return [self._pointer(address, each, element) for each in offsets]
 
     def _values_ahead(self, width: Any) -> Any:
-        """Emit how many values ahead to prefetch weights: a whole number of groups of rows."""
+        """Emit how many values ahead to prefetch weights. The values fill whole groups of rows.
+
+        A group consists of the matrix rows that are multiplied at once.
+        """
         builder = self._builder
         group = builder.mul(width, _I64(self._shape[0]))
         values = _I64(_AHEAD // stored_size(self._kind))

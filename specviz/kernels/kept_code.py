@@ -67,7 +67,7 @@ def mark_complete() -> None:
 def _mark(folder: str) -> Path:
     """Return the file that marks the cached machine code as complete.
 
-    Its name changes whenever numba would compile again.
+    The name of the file changes whenever numba would compile again.
     """
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():

@@ -1,16 +1,16 @@
 """Dot products with packed rows, as LLVM intrinsics.
 
-A code is the integer that stores a quantised weight or activation. The dot product of the codes of
-a block of weights and a block of activations is an exact ``integer``. The blocks are then added in
-order, ``sum += integer * (scale * x_scale) ± minimum * x_sum``, with each operation rounded to
-float32: ``scale`` and ``minimum`` belong to the weights, ``x_scale`` and ``x_sum`` to the
+A code is the integer that stores a quantised weight or activation. For a block of weights and a
+block of activations, the dot product of the codes is an exact ``integer``. The blocks are then
+added in order: ``sum += integer * (scale * x_scale) ± minimum * x_sum``. Each operation is rounded
+to float32. ``scale`` and ``minimum`` belong to the weights, ``x_scale`` and ``x_sum`` to the
 activations. So the result does not depend on the instructions of the processor or on the number of
 rows.
 
 Activations are quantised in blocks of 32 columns. A block has ``X_BYTES`` bytes: 32 signed codes,
-their scale, the scale times their sum, and three sums times -8 (of all codes, of the first half and
-of the second half). The blocks of the same columns are adjacent for all rows, so a kernel reads
-them at constant distances.
+their scale, the scale times the sum of the codes, and three sums of codes, each times -8: of all
+codes, of the first half, and of the second half. For each block of columns, the blocks of all rows
+are adjacent, so a kernel reads them at constant distances.
 """
 
 from __future__ import annotations
@@ -136,11 +136,14 @@ class _Emitter:
             builder.store(builder.fadd(builder.load(self._sums[row]), added), self._sums[row])
 
     def _more(self) -> list[Any]:
-        """Return zeros for the additional totals that make a sum faster with one or two rows."""
+        """Return the initial values, zeros, of a sum's additional totals.
+
+        With one or two rows, a sum is faster if its terms are spread over several totals.
+        """
         return [ir.Constant(_INTS, [0] * LANES)] * {1: 3, 2: 1}.get(len(self._rows), 0)
 
     def _begin(self, x: Any, row: int, half: int) -> Any:
-        """Return the initial total, which cancels what the codes' offset adds to the sum."""
+        """Return the initial total of a sum; it cancels the effect of the codes' offset."""
         builder, packed = self._builder, self._packed
         if not packed.offset:
             return ir.Constant(_INTS, [0] * LANES)
@@ -158,9 +161,9 @@ class _Emitter:
         return _splat(self._builder, self._x_value(x, row, offset, kind.element), kind)
 
     def _rounded(self, value: Any) -> Any:
-        """Return ``value``, a product, such that the compiler never fuses it with an addition.
+        """Return the product ``value``, protected against being fused with an addition.
 
-        Only some processors would fuse the two, so results would depend on the processor.
+        Only some processors can fuse the two, so fusing would make results depend on the processor.
         """
         function = cgutils.get_or_insert_function(
             self._builder.module,
@@ -285,7 +288,7 @@ def _byte_dot(builder: Any, lanes: int) -> Any:
 
 
 class _PairedDot:
-    """A dot product of bytes, from 16-bit products; LLVM emits ``pmaddwd`` where available."""
+    """A dot product of bytes, which are extended to 16 bits; LLVM uses ``pmaddwd`` if available."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
@@ -310,7 +313,7 @@ class _PairedDot:
         )
 
     def _pairs(self, one: Any, other: Any) -> Any:
-        """Emit 32-bit sums: each adds two adjacent products of the 16-bit integers."""
+        """Emit products of 16-bit integers, and the 32-bit sum of every two adjacent products."""
         builder = self._builder
         wide = ir.VectorType(_I32, 2 * LANES)
         products = builder.mul(builder.sext(one, wide), builder.sext(other, wide))

@@ -93,7 +93,7 @@ def product(
 
 
 def reads_narrow_rows(number_type: str) -> bool:
-    """Return whether products with weights of this dtype read x in the same dtype."""
+    """Return whether products with weights of this dtype read x in the dtype of the weights."""
     return number_type == "bfloat16" and multiplies_pairs()
 
 
@@ -110,7 +110,7 @@ def narrow_rows(like: Any, x: int, x_stride: int, rows: int, width: int, out: in
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
     """Return where this thread's part of ``total`` items begins and ends.
 
-    Parts begin at multiples of 16 and end there or at ``total``.
+    A part begins at a multiple of 16. It ends at a multiple of 16 or at ``total``.
     """
     groups = (total + LANES - 1) // LANES
     begin, end = groups * thread // threads, groups * (thread + 1) // threads

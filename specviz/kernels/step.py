@@ -7,9 +7,10 @@ number of threads nor on which other tokens are fed in the same step.
 
 Each sequence attends to its own cache; all other work is done for the rows of all sequences at
 once. A sequence's tokens follow each other (a chain) or, in a step of one sequence, are nodes of a
-tree, stored in the cache after the text in the order they were added. To compute a node's
-attention, the kernel moves the cached values on the node's path to consecutive rows after the text,
-and back afterwards. So the result is the same as if only this path had been fed.
+tree. The cache contains the nodes after the text, in the order in which they were added. To compute
+a node's attention, the kernel moves the cached values on the node's path to consecutive rows after
+the text. Afterwards, it moves the values back. So the result is the same as if only this path had
+been fed.
 """
 
 from __future__ import annotations

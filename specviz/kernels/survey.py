@@ -60,7 +60,8 @@ def _block_facts(
     """Return three sums over a block of tokens; write the block's ``maxima``.
 
     The sums are draft probability * draft logit, target probability * target logit, and residual
-    (target - draft, at least 0). The maxima are those of draft, target and residual.
+    (target - draft, at least 0). The maxima are the highest draft probability, the highest target
+    probability and the highest residual in the block.
     """
     max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)

@@ -51,7 +51,7 @@ class LoadGenerator(StoppableWork):
 
     Args:
         level: Number of users, or requests per second.
-        gauges: Reader of the engine's gauges, used every second; None if it reports none.
+        gauges: Reads the engine's gauges every second; None if the engine reports no gauges.
         requests_left: Maximum number of requests; the block ends when they have been sent.
     """
 
@@ -198,7 +198,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Return how many seconds after the schedule's end waiting requests may still be sent."""
+        """Return the seconds after the schedule's end in which waiting requests may be sent."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:
@@ -222,7 +222,7 @@ class LoadGenerator(StoppableWork):
     def _due(self, user: int | None, at: float) -> Due | None:
         """Return the next request, due ``at`` seconds after the start of the measurement.
 
-        None if the maximum number of requests was sent.
+        Return None if the maximum number of requests was sent.
         """
         with self._lock:
             if self._dealt >= self._left:

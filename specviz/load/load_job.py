@@ -48,9 +48,9 @@ class _AllSentError(Exception):
 class LoadJob(Job):
     """A job that measures a load test block by block and adds each block to ``sweep``.
 
-    A block is one server under one level of load. ``now`` is the block in progress, None between
-    blocks. ``sweep`` is stored after every pass over the levels. A pass measures, at each level,
-    all lanes and then all of them in reverse order (A B B A).
+    A lane is a server with its settings. A block is one lane under one level of load. ``now`` is
+    the block in progress, or None between blocks. ``sweep`` is stored after every pass over the
+    levels. At each level, a pass measures all lanes, then all lanes in reverse order (A B B A).
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class LoadJob(Job):
 
     @property
     def _may_share_a_cache(self) -> bool:
-        """Return whether any engine cannot switch off its prefix cache for a request."""
+        """Return whether some engine's prefix cache cannot be switched off for a request."""
         return any(engine_of(each.info).uncached is None for each in self._sweep.lanes)
 
     def _ask(
@@ -287,7 +287,10 @@ class LoadJob(Job):
         )  # fmt: skip
 
     def _counters(self, lane: LoadLane) -> Counters | None:
-        """Return the engine's counters; if it does not answer, wait for it up to a time limit."""
+        """Return the engine's counters.
+
+        If the engine does not answer, wait for the engine up to a time limit, then try again.
+        """
         try:
             return self._read(lane)
         except ServerError:
@@ -336,8 +339,8 @@ def was_restarted(
 ) -> bool:
     """Return whether the engine was restarted, which resets its counters.
 
-    It was if a counter is lower in ``after`` than in ``before``, or if the number of prompt tokens
-    decreased from one entry of ``gauges`` to the next.
+    The engine was restarted if a counter is lower in ``after`` than in ``before``, or if the number
+    of prompt tokens decreased from one entry of ``gauges`` to the next.
     """
     if before and after and went_back(before, after):
         return True

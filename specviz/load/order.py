@@ -71,10 +71,10 @@ class LoadOrder(Value):
 
 
 class Stage(Value):
-    """The part of a load test between two restarts of the engine.
+    """A part of a load test, between two restarts of the engine.
 
     ``lanes``: the indices of the servers and settings that are measured. ``gamma``: the γ that the
-    first of the two restarts sets.
+    restart before this part sets.
     """
 
     lanes: tuple[int, ...]
@@ -121,7 +121,11 @@ def check_settings(settings: LoadSettings) -> None:
 
 
 def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
-    """Return what to compare: the target alone first, if possible, then each server or each γ."""
+    """Return the lanes to compare.
+
+    The first lane is the target alone, if it can be measured. Then there is a lane for each γ. If
+    the order has no list of γ, there is a lane for each server instead.
+    """
     first = order.servers[0]
     if order.gammas:
         found = [LoadLane(kind="speculative", info=first, gamma=each) for each in order.gammas]
@@ -141,9 +145,9 @@ def lanes_of(order: LoadOrder) -> tuple[LoadLane, ...]:
 def stages_of(
     order: LoadOrder, lanes: Sequence[LoadLane], repetition: int = 0
 ) -> tuple[Stage, ...]:
-    """Return the parts of one repetition that restarts of the engine separate.
+    """Return the stages of one repetition, which are separated by restarts of the engine.
 
-    In odd repetitions, their order is reversed.
+    In odd repetitions, the order of the stages is reversed.
     """
     if not order.gammas:
         return (Stage(lanes=tuple(range(len(lanes)))),)

@@ -1,7 +1,8 @@
 """Plan how often a load test repeats its measurements, from its budget and from a pilot.
 
-One repetition (unit) measures all lanes in the order A B B A at one level of load. The budget is
-the time limit of the whole sweep. The pilot is its first units, which show the spread.
+A lane is a server with its settings. One repetition (unit) measures all lanes in the order A B B A
+at one level of load. The budget is the time limit of the whole sweep. The pilot is the first units
+of the sweep; it shows how much the speedups vary.
 
 The number of units is decided once, after the pilot. If a sweep ended as soon as an interval is
 narrow, the interval would contain the true value too rarely.
@@ -75,7 +76,7 @@ def units_needed(logs: Sequence[Sequence[float]], pilot: int) -> int:
 
 
 def words_of_most(order: LoadOrder) -> str:
-    """Return a phrase with the most requests and tokens that are sent, and the addresses."""
+    """Return, as a phrase, how many requests and tokens are sent at most, and where to."""
     settings = order.settings
     servers = {each.address for each in order.servers} | (
         {order.alone.address} if order.alone else set()

@@ -89,10 +89,11 @@ def _record(
 def _chunks(
     trace: ServerTrace | None,
 ) -> tuple[tuple[float, ...], tuple[float, ...], bool, int]:
-    """Return arrival times, token counts, whether the counts are estimates, and the sum of tokens.
+    """Return the arrival times and the token counts of the chunks of an answer.
 
-    If chunks have no token counts, all tokens are divided equally among them. Chunks that arrived
-    at the same moment are joined.
+    Also return whether the token counts are estimates, and their sum. If chunks have no token
+    counts, the tokens of the answer are divided equally among the chunks. Chunks that arrived at
+    the same moment are joined.
     """
     if trace is None or not trace.rounds:
         return (), (), False, 0

@@ -1,8 +1,8 @@
 """Restart an engine with the user's command.
 
 The command must end the old engine and start the new one in the background. It must not return
-before the old engine has ended. The command is run without a shell. Its output is discarded, except
-the last line on standard error if it fails.
+before the old engine has ended. The command is run without a shell. If it fails, the last line on
+standard error is reported; all other output is discarded.
 """
 
 from __future__ import annotations

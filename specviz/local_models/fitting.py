@@ -41,7 +41,7 @@ def drafts_for(
 ) -> tuple[Fit, ...]:
     """Return the heads and smaller models that can draft for a target, the best first.
 
-    Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes the others.
+    Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes missing comparisons.
 
     Args:
         itemsize: Bytes per weight, as in ``ModelFacts.memory``.
@@ -101,8 +101,9 @@ def _fits(
 def _rank(fit: Fit) -> tuple[object, ...]:
     """Return the key by which drafts are sorted, the best first.
 
-    Drafts that do not fit into memory come last. Within both groups, more shared tokens come first,
-    then a higher measured acceptance, then a smaller draft.
+    Drafts that do not fit into memory come last. Drafts that fit and drafts that do not fit are
+    each sorted by three values: more shared tokens come first, then a higher measured acceptance,
+    then a smaller draft.
     """
     return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
 

@@ -21,7 +21,7 @@ from specviz.record.run_config import RunConfig
 def place_of(name: str) -> str:
     """Return the folder, file or Hub id of the local model with this name.
 
-    Any other name is returned unchanged, such as a path, a server's address or a Hub id.
+    Any other name (a path, a server's address or a Hub id, for example) is returned unchanged.
 
     Raises:
         ConfigError: Several models have this name.
@@ -33,12 +33,18 @@ def place_of(name: str) -> str:
 
 
 def draft_place_of(name: str) -> str:
-    """Return where the draft is: a folder, file or Hub id; for an embedded pair, its head's."""
+    """Return where the draft is: a folder, file or Hub id.
+
+    If ``name`` is an embedded pair with a head, return where the head is.
+    """
     return embedded_head(name) or place_of(name)
 
 
 def embedded_head(name: str) -> str | None:
-    """Return where the head of the installed embedded pair ``name`` is; None without a head."""
+    """Return where the head of the embedded pair ``name`` is.
+
+    Return None if no such pair is installed, or if the pair has no head.
+    """
     is_head = name in EMBEDDED_HEADS and name in installed_pairs()
     return PairSpec(name=name).draft_place if is_head else None
 
@@ -57,7 +63,7 @@ def with_places(spec: PairSpec) -> PairSpec:
 
 
 def with_head(spec: PairSpec) -> PairSpec:
-    """Return ``spec``; if its draft is a head, ``head`` is its method, such as ``eagle``."""
+    """Return ``spec``; if its draft is a head, set ``head`` to the head's method (``eagle``, …)."""
     if spec.draft is None:
         return spec
     head = OWN_MTP if spec.draft == OWN_MTP else head_at(spec.draft)
@@ -127,7 +133,7 @@ def _head_in(folder: Path, changed: int) -> str:
 
 
 def with_fitting_drafter(config: RunConfig, spec: PairSpec) -> RunConfig:
-    """Return the settings, with the pair's default drafter if theirs does not fit the pair."""
+    """Return the settings; replace a drafter that does not fit the pair by the pair's default."""
     if config.draft_method.fits(spec.draft_kind):
         return config
     return replace(config, drafter=first_method(spec.draft_kind).name)

@@ -133,7 +133,7 @@ def hub_snapshot(hub_id: str) -> Path | None:
 
 
 def _hub_models(walk: _Walk) -> Iterator[Candidate]:
-    """Yield the models in the Hub cache, each from branch ``main`` or else its newest snapshot."""
+    """Yield the models in the Hub cache; ``_snapshot`` chooses the snapshot of each model."""
     for folder in sorted(walk.origin.folder.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")
         snapshot = _snapshot(folder)

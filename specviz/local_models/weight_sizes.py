@@ -23,9 +23,10 @@ def cached_snapshots(hub_id: str) -> tuple[Path, ...]:
 
 
 def weights_bytes(place: str) -> int:
-    """Return the bytes of the weights at a path, an Ollama name or a Hub id; 0 if none are here.
+    """Return the bytes of a model's weights on this machine; 0 if there are none.
 
-    Of several snapshots of a Hub model, the largest counts.
+    ``place`` is a path, an Ollama name or a Hub id. Of several snapshots of a Hub model, the
+    largest snapshot counts.
     """
     try:
         if place.startswith(PREFIX):

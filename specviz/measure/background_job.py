@@ -31,7 +31,7 @@ class SetAsideError(Exception):
 class Job(StoppableWork):
     """A background job; ``name`` is its type, ``label`` its title on pages.
 
-    ``gives_way``: whether other waiting jobs go first, even those that were started later.
+    ``gives_way``: whether other waiting jobs go first, even jobs that were started later.
     """
 
     gives_way = False
@@ -97,20 +97,21 @@ class Job(StoppableWork):
             _log.exception("The runs failed")
             self.error = SpecvizError(
                 f"The runs failed with an unexpected error ({type(error).__name__}).",
-                remedy="Start again; if it fails again, report it with the terminal output.",
+                remedy="Start again. If the runs fail again, report the error with the terminal "
+                "output.",
             )
             self._end("failed")
         else:
             self._end("done")
 
     def stop(self) -> None:
-        """Stop the job. Finished runs are kept, the current one is discarded."""
+        """Stop the job. Finished runs are kept; the current run is discarded."""
         super().stop()
         if self._state == "waiting":
             self._end("stopped")
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the job has ended; return whether it has."""
+        """Wait until the job has ended, or for ``seconds``; return whether the job has ended."""
         return self._over.wait(seconds)
 
     def _work(self) -> None:

@@ -1,7 +1,7 @@
-"""Measure the step costs of batches, and store forecasts that are made from them.
+"""Measure the step costs of batches, and store forecasts that are made from these costs.
 
-The tables of ``step_costs.py`` hold the costs of one sequence. Here, each batch size,
-including 1, is measured with exactly the numbers of tokens to verify that its forecast needs.
+The tables of ``step_costs.py`` hold the costs of one sequence. Here, each batch size is measured,
+including 1. Verification is measured only for the numbers of tokens that the forecast needs.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[flo
 
     The draft steps are a first step with one token, a first step with two tokens, and a later step.
     Draft phases and verifications alternate as in a run, so that the processor's caches are in the
-    same state as in a run. Plain steps come first. The first repetition of each is discarded.
+    same state as in a run. Plain steps come first. The first repetition of each measurement is
+    discarded.
     """
     plain, drafts = list[float](), [list[float]() for _ in _PHASES]
     verifications: list[list[float]] = [[] for _ in gammas]
@@ -117,7 +118,7 @@ def _column(timer: BatchTimer, context: int, gammas: Sequence[int]) -> tuple[flo
 
 
 def _row(turn: Callable[[], tuple[float, ...]]) -> list[list[float]]:
-    """Call ``turn`` several times; return each phase's times, without those of the first call."""
+    """Call ``turn`` several times; return each phase's times, leaving out the first call."""
     times = [turn() for _ in range(_FEW if sum(turn()) > _LONG else _SAMPLES)]
     return [list(each) for each in zip(*times, strict=True)]
 

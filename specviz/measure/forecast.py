@@ -1,4 +1,4 @@
-"""Forecast the speedup from step costs and from acceptance on other texts of the same kind.
+"""Forecast a run's speedup from step costs and from acceptance on texts of the prompt's kind.
 
 A profile holds the odds (acceptance probability of each token) along texts that the target
 generated for other prompts. The expected rounds along these texts are computed exactly for any
@@ -44,7 +44,7 @@ class TextOdds(Value):
 
 
 class Profile(Value):
-    """Acceptance probabilities of a pair along texts of one kind, for the same sampling."""
+    """Acceptance probabilities of a pair along texts of one kind, for one sampling setting."""
 
     kind: str
     texts: tuple[TextOdds, ...]
@@ -56,7 +56,7 @@ class KeyedProfile(Value):
 
 
 class Shipped(Value):
-    """Acceptance along texts for the presets, shipped with specviz for the embedded pair."""
+    """The acceptance that specviz ships for the embedded pair, along texts for the presets."""
 
     profiles: tuple[KeyedProfile, ...]
 
@@ -70,9 +70,10 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
 
 
 def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
-    """Return the pair's acceptance on this kind of text: measured here, else shipped, else None.
+    """Return the pair's acceptance on this kind of text; None if it is neither stored nor shipped.
 
-    Shipped values are valid on every machine, because acceptance does not depend on the machine.
+    Values measured on this machine are preferred. Shipped values are valid on every machine,
+    because acceptance does not depend on the machine.
     """
     key = profile_key(pair, config, kind)
     return load_value(_KIND, key, Profile) or _shipped_profiles().get(key)
@@ -142,8 +143,8 @@ def forecast(
     or does not predict the run.
 
     Args:
-        load: The share of the processors that other processes use now. The interval is wider if it
-            differs from the share when the step costs were measured.
+        load: How much of the processors other processes use now (share). The interval is wider if
+            this share has changed since the step costs were measured.
     """
     walk = _expected_rounds(profile, config, prompt)
     if profile is None or walk is None or costs is None or not covers_gamma(costs, config.gamma):
@@ -226,9 +227,10 @@ def can_be_forecast(record: Trace) -> bool:
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
-    """Return forecasts for every gamma; None without acceptance on long enough texts of this kind.
+    """Return forecasts for every gamma; without step costs, they have no speedups.
 
-    Without step costs, the forecasts have no speedups.
+    The result is None if acceptance is unknown for this kind of text, or if the texts with known
+    acceptance are too short.
     """
     config, prompt = record.config, record.prompt
     profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None

@@ -1,4 +1,4 @@
-"""Load the texts that suffix lookup searches besides the run's own: stored runs or a file."""
+"""Load further texts for suffix lookup, besides the run's own text: stored runs or a file."""
 
 from __future__ import annotations
 

@@ -39,5 +39,5 @@ class LoadTimer:
         return tuple(LoadPart(text=text, seconds=each) for text, each in totals.items())
 
     def seconds_of_another_load(self) -> float:
-        """Return the seconds of another load of the pair, which omits downloads and compilation."""
+        """Return the seconds to load the pair again, without downloads and compilation."""
         return sum(each.seconds for each in self.parts() if each.text not in self._once)

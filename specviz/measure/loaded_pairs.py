@@ -37,8 +37,8 @@ class LoadedPairs:
     def get(self, spec: PairSpec) -> Pair | None:
         """Return the pair if it is loaded and its files have not changed, else None.
 
-        Also restore the pair's number of threads, because all pairs of a process share that
-        setting.
+        Also restore the pair's number of threads, because all pairs of a process share the number
+        of threads.
         """
         pair = self._pairs.get(spec)
         if pair is None or not pair.is_current:

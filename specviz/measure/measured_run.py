@@ -4,8 +4,8 @@ The forecast is made before the run, from stored step costs; a run that begins w
 forecast. Step costs are measured before the run only on request, or if the run needs them to decide
 when to stop drafting. After the run, the target alone and a replay of the run are timed in slices
 along the run's text. The speedup comes from these slices, not from the time of the displayed run.
-The slices also add to the step costs of later runs; a run that began without step costs uses those
-of its own slices. At the end, each token's acceptance probability is computed.
+The slices also add to the step costs of later runs. A run that began without step costs uses the
+step costs from its own slices. At the end, each token's acceptance probability is computed.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ class MeasuredRun(Iterator[Round]):
         """Compute the acceptance probabilities along the text, and store the run's step costs.
 
         Do nothing if the run was stopped. If there are no step costs and ``costs`` is set, measure
-        them. If step costs were measured just before the run, a notice compares the run's own with
-        them.
+        step costs. If step costs were measured just before the run, a notice compares them with the
+        step costs timed in the run.
         """
         if self._run.finish == "stopped":
             return
@@ -195,8 +195,8 @@ class MeasuredRun(Iterator[Round]):
     ) -> DraftingCosts | None:
         """Return the step costs by which the run decides when to stop drafting.
 
-        They apply to the middle of the text. None if the run does not decide by cost, or if no cost
-        was measured.
+        The costs apply to the middle of the text. The result is None if the run does not decide by
+        cost, or if no cost was measured.
         """
         config = self._config
         if config.until.stopping.name != "cost":
@@ -208,7 +208,7 @@ class MeasuredRun(Iterator[Round]):
         return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
-        """Return the bytes of each used token whose text is not whole characters.
+        """Return the bytes of each used token that contains only a part of some character.
 
         Before the first round, all tokens of the vocabulary count as used.
         """

@@ -46,9 +46,9 @@ class MadeRun(Value):
 
 
 class BlockRun(Value):
-    """A run of a block, and the discarded run that warms up for it.
+    """A run of a block, and the warm-up: a run that is made before it and then discarded.
 
-    A process makes ``warm_up`` only before its first run with the same ``lane``.
+    A process makes the warm-up only before its first run with this ``lane``.
     """
 
     order: RunOrder
@@ -89,7 +89,7 @@ class SharedStudy(Study, Protocol):
     """A study with independent parts, which several devices can share."""
 
     def shares(self) -> tuple[Study, ...]:
-        """Return the parts as studies.
+        """Return the parts of this study as studies.
 
         The values of all parts, one part after the other, are the values of this study.
         The first part runs alone, because it may measure times.

@@ -68,13 +68,14 @@ def timed_slices(
     budget: float,
     costs: DraftingCosts | None = None,
 ) -> Iterator[Baseline]:
-    """Yield the timing after every slice; the first slices determine how many are needed.
+    """Yield the timing after every slice; the first slices decide how many slices are needed.
 
     The timing ends earlier if the next slice would exceed the budget, but not before two slices.
 
     Args:
         budget: Seconds for the whole timing.
-        costs: The step costs by which the run decided to end drafting; None if it used none.
+        costs: The step costs by which the run decided to end drafting. None if the run decided
+            without step costs.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 

@@ -14,9 +14,9 @@ _LOOKED_AT = 20  # newest runs with the same settings
 
 
 def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:
-    """Return the speedup of the newest stored run like this one, but with models of real size.
+    """Return the speedup of a stored run without simulated sizes that otherwise matches this run.
 
-    None if there is no such run.
+    If there are several such runs, the newest counts. If there is none, return None.
     """
     config = trace.config
     query = Query(

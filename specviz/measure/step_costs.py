@@ -3,8 +3,8 @@
 Step costs are the seconds of a draft step, a target step and a verification. Every timed run adds
 the costs of its phases. The costs for another run are fitted to those of earlier runs; a table that
 was measured directly supplies the costs that no run has covered. Runs of other processes are
-preferred, because a disturbance of this process would slow both a run and the costs that should
-explain this run.
+preferred: a disturbance of this process would slow both a run and the step costs with which the run
+is compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class TimedRuns(Value):
 
 
 def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepCosts | None:
-    """Return the costs from earlier runs, combined with a measured table; None without either.
+    """Return the costs from earlier runs, combined with the measured table.
+
+    The result is None if there are neither earlier runs nor a table.
 
     Args:
         whole: Return None if there is no table; only a table covers every number of tokens.
@@ -126,11 +128,11 @@ def step_costs(
     fresh: bool = False,
     on_progress: ProgressCallback | None = None,
 ) -> StepCosts | None:
-    """Return the stored costs; without a measured table, measure one and store it first.
+    """Return the stored costs. If no table is stored, first measure and store a table.
 
     Measuring takes about ten seconds at most. A noisy or partial table is also stored, and marked
-    as such. Returns None if there was no time for any measurement, as with models that take seconds
-    per step.
+    as noisy or partial. Returns None if there was no time for any measurement, as with models that
+    take seconds per step.
 
     Args:
         fresh: Measure a table even if there is one, and delete the costs from earlier runs.
@@ -177,7 +179,7 @@ def _reads(pair: Pair, config: RunConfig) -> tuple[PassBytes | None, PassBytes |
 def mend_step_costs(
     pair: Pair, config: RunConfig, tries: Counter[str], on_progress: ProgressCallback | None = None
 ) -> None:
-    """Measure a table that is missing, noisy or sparse, and keep the better of old and new.
+    """Measure a table that is missing, noisy or sparse; keep the old table if it is better.
 
     ``tries`` counts the attempts by key and is updated in place. Attempts are limited, because some
     machines are always busy.
@@ -198,7 +200,10 @@ def _quality(costs: StepCosts) -> tuple[bool, int, float]:
 
 
 def _table_key(pair: Pair, config: RunConfig) -> str:
-    """Return the key under which a table is stored; one for all drafters without draft steps."""
+    """Return the key under which a table is stored.
+
+    All drafters without draft steps share one key.
+    """
     drafter = config.drafter if config.draft_method.has_steps else first_method("").name
     return costs_key(pair, config, drafter)
 
@@ -207,7 +212,7 @@ def costs_key(pair: Pair, config: RunConfig, drafter: str = "") -> str:
     """Return the key under which step costs are stored: everything on which they depend.
 
     Args:
-        drafter: The drafter's name, if it differs from the one in the settings.
+        drafter: The drafter's name in the key; by default, the drafter of the settings.
     """
     environment, models = pair.environment, pair.info
     draft = models.draft.weights_sha256 if models.draft else "none"
@@ -230,10 +235,10 @@ def _stepwise(pair: Pair, config: RunConfig) -> bool:
 
 
 def _shape(config: RunConfig) -> Iterator[str]:
-    """Yield the parts of the storage key that say what a round drafts.
+    """Yield what a round drafts, as parts of the storage key.
 
-    Yields nothing for one draft model's single sequence of candidates, because keys of older
-    versions lack this part.
+    Yields nothing if a draft model drafts a single sequence of candidates, because keys of older
+    versions lack these parts.
     """
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
@@ -246,9 +251,9 @@ def _shape(config: RunConfig) -> Iterator[str]:
 
 
 def _bodies(models: PairInfo) -> Iterator[str]:
-    """Yield the parts of the storage key for the simulated sizes of the models.
+    """Yield the simulated sizes of the models, as parts of the storage key.
 
-    Yields nothing for models at their real size, because keys of older versions lack this part.
+    Yields nothing for models at their real size, because keys of older versions lack these parts.
     """
     for role, model in (("target", models.target), ("draft", models.draft)):
         if model is not None and model.body is not None:

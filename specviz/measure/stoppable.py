@@ -42,7 +42,7 @@ class StoppableWork:
             raise StoppedError
 
     def _begin(self, part: Part) -> Part:
-        """Register a part, so that ``stop`` also stops it, and return it.
+        """Register a part and return it. From then on, ``stop`` also stops the part.
 
         If the work is already stopped, stop the part and raise StoppedError.
         """

@@ -24,7 +24,7 @@ def payload_of_run(
 
     Args:
         figures: The metrics of the trace, if already computed.
-        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
+        own_speedup: The pair's speedup at its real size, if the run has simulated sizes.
         forked: The run from which this run was forked.
     """
     status = RunStatus(id=run_id, state=state, label=label)

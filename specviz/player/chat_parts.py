@@ -21,7 +21,7 @@ _Span = tuple[str, int, int]  # a role, and where its message begins and ends
 def prompt_parts(trace: Trace) -> list[Part]:
     """Return the texts of the prompt's tokens, with the role before each message.
 
-    Without a chat, or if the template changes a message, return only the texts of all tokens.
+    If the run is not a chat, or if the template changes a message, return only the tokens' texts.
     """
     texts = prompt_texts(trace)
     if not trace.config.chat:

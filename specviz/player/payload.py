@@ -117,7 +117,7 @@ def payload(
         foresees: Whether the bar chart shows the predicted cost of a round if the user has chosen
             another γ or size.
         so_far: Whether the target alone is still being timed.
-        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
+        own_speedup: The pair's speedup at its real size, if the run has simulated sizes.
         forked: The run from which this run was forked.
         moment: Where to open the run, as query parameters of a link.
     """
@@ -232,8 +232,8 @@ def _chosen_round_cost(
 ) -> RoundCost | None:
     """Return the predicted cost of a round with the chosen γ and the chosen simulated sizes.
 
-    None if the run has these already, or if the user also chose something else that changes the
-    acceptance.
+    Return None if the run already has this γ and these sizes. Also return None if the user chose
+    another setting that changes the acceptance.
     """
     trace = figures.trace
     if chosen is None or _is_stale(chosen, trace):
@@ -257,7 +257,7 @@ def _left_out(config: RunConfig) -> JsonObject | None:
     if not _has_curves(config):
         charts.append("throughput")
         why.append("throughput by γ, because its formulas assume one chain of γ candidates")
-    return {"charts": charts, "why": f"Left out: {'; '.join(why)}."} if charts else None
+    return {"charts": charts, "why": f"Charts left out: {'; '.join(why)}."} if charts else None
 
 
 def _has_curves(config: RunConfig) -> bool:

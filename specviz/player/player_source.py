@@ -11,19 +11,19 @@ _STYLES = ("player", "until", "summary", "race", "verdict", "fork", "charts", "p
 
 
 def player_source() -> tuple[str, str]:
-    """Return the module of the player as a Streamlit component, and its styles."""
+    """Return the module and the styles of the player as a Streamlit component."""
     return component_script(ASSETS, "player/component.js"), _styles(*_STYLES)
 
 
 @cache
 def replay_source() -> tuple[str, str]:
-    """Return the script of a replay file, which plays the data in that file, and its styles."""
+    """Return the script and the styles of a replay file. The script plays the data in the file."""
     return page_script(ASSETS, "player/replay.js"), _styles(*_STYLES, "replay")
 
 
 @cache
 def first_stage_source() -> tuple[str, str]:
-    """Return the script that plays a run before Streamlit draws the page, and its styles."""
+    """Return the script and the styles that play a run before Streamlit draws the page."""
     return page_script(ASSETS, "player/first_stage.js"), _styles(*_STYLES, "first_stage")
 
 

@@ -20,8 +20,8 @@ from specviz.record.trace import Trace
 
 MOST_LANES = 4
 _OTHER_ENGINE = (
-    "No winner: another engine's clock starts at its first piece of text, and its machine and "
-    "settings may differ."
+    "No winner: a lane of another engine is timed from its first piece of text, and its machine "
+    "and settings may differ."
 )
 _NOT_IN_TURN = "No winner: the lanes were timed at different times, not in turn."
 
@@ -106,7 +106,7 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return a typical run of each lane on prompt ``item``: the one nearest the median rate.
+    """Return a typical run of each lane on prompt ``item``: the run nearest the median rate.
 
     All lanes race on one prompt, because runs on different prompts do not emit the same text.
     """
@@ -149,7 +149,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the times of the target alone, one entry for each distinct target of the lanes.
 
-    The times of a target are those along the text of the first lane with this target.
+    A target's times are taken along the text of the first lane that uses this target.
     """
     found: dict[tuple[str, str], JsonObject] = {}
     for trace, lane in zip(traces, lanes, strict=True):

@@ -1,6 +1,7 @@
 """Write a run or a comparison as one HTML file that plays from disk without a network.
 
-The player is inline; the page's content security policy allows only that script and no requests.
+The player is an inline script. The page's content security policy allows only this script, and no
+requests.
 Text from models and users is in the JSON data, never in the HTML; the player draws it as text.
 """
 
@@ -63,7 +64,7 @@ def replay_html(
 
     Args:
         figures: The metrics of the trace, if already computed.
-        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
+        own_speedup: The pair's speedup at its real size, if the run has simulated sizes.
         name: The user's name of the run.
         forked: The run from which this run was forked.
         moment: Where to open the run, as query parameters of a link.

@@ -37,8 +37,9 @@ def prompt_texts(trace: Trace) -> list[str]:
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     """Return the rounds from ``start`` on.
 
-    A token has ``adds`` if the text that it adds to the output differs from its own text. In a
-    conversation, a round has a ``number`` that also counts the rounds of earlier answers.
+    A token has ``adds`` if the text that it adds to the output differs from the text of the token
+    alone. In a conversation, a round has a ``number`` that also counts the rounds of earlier
+    answers.
     """
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     if earlier := sum(each.rounds for each in trace.prompt.before):
@@ -58,13 +59,13 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
 
 
 def head_of(trace: Trace) -> HeadInfo | None:
-    """Return the drafting head that the run used; None if it used none."""
+    """Return the drafting head that the run used; None if the run used no head."""
     draft = trace.pair.draft if trace.config.draft_method.needs_head else None
     return draft.head if draft else None
 
 
 def head_item(trace: Trace) -> JsonObject | None:
-    """Return which states of the target the head reads, and whether it reads its own states."""
+    """Return which target states the head reads, and whether it also reads its own states."""
     head = head_of(trace)
     if head is None:
         return None
@@ -130,7 +131,7 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
 def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
     """Return the times of both lanes: the speculative rounds, and the target alone's tokens.
 
-    None if the target alone was not timed.
+    The result is None if the target alone was not timed.
 
     ``is_open``: whether the interval of the speedup leaves open which lane is faster.
     """
@@ -146,9 +147,10 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
 
 def step_seconds(steps: StepTimes) -> JsonObject | None:
-    """Return the seconds of a target step, and of a round by phase, from the step costs.
+    """Return the seconds of a target step, and the seconds of each phase of a round.
 
-    None if the cost of a target step is not known; the round is None if its cost is not known.
+    The result is None if the time of a target step is unknown. The round's entry is None if the
+    time of one of its phases is unknown.
     """
     if steps.target is None:
         return None
@@ -163,7 +165,7 @@ def step_seconds(steps: StepTimes) -> JsonObject | None:
 def target_step(trace: Trace) -> float | None:
     """Return the seconds of a target step after half of ``max_new_tokens`` new tokens.
 
-    None without step costs.
+    The result is None if the run has no step costs.
     """
     if trace.step_costs is None:
         return None

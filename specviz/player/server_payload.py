@@ -59,8 +59,8 @@ def _round_items(trace: ServerTrace, first: int, *, growing: bool) -> list[JsonO
     """Return the chunks from index ``first`` on, with round numbers if the engine reports rounds.
 
     A chunk that is not a round has the number None. While an answer is in progress, each chunk is
-    sent only once, so it cannot get a number later. Its chunks therefore have numbers if the engine
-    can report rounds, even if it has not reported any yet.
+    sent only once, so it cannot get a number later. So the chunks of an answer in progress have
+    numbers if the engine can report rounds, even if it has not reported any yet.
     """
     items = [round_item(trace, index) for index in range(first, len(trace.rounds))]
     if trace.grounds == "none" and not (growing and trace.info.capabilities.rounds):
@@ -166,7 +166,7 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
 
     Return None if the target alone was not timed.
 
-    The tokens of the target alone were not timed one by one, so each gets the mean time. Both
+    The tokens of the target alone were not timed one by one, so each token gets the mean time. Both
     clocks start at the first token.
     """
     pace, tokens = pace_alone(trace.baseline), trace.reported_tokens

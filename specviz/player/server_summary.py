@@ -1,6 +1,6 @@
 """The summary above the player for another engine's answer: a sentence and reported metrics.
 
-No speedup is shown unless the same model was timed without speculation.
+A speedup is shown only if the engine's model was also timed without speculation.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _because(trace: ServerTrace) -> str:
 
 
 def _outside_rounds(trace: ServerTrace) -> str:
-    """Return why some steps have no number in the player; empty if all or none have one."""
+    """Return why some steps have no number in the player; empty if all steps or none have one."""
     if trace.grounds == "none" or all(map(is_round, trace.rounds)):
         return ""
     first = "" if is_round(trace.rounds[0]) else " The first step is the pass over the prompt."

@@ -23,15 +23,16 @@ from specviz.servers.baseline import speedup_of
 Row = tuple[str, tuple[str, ...]]  # a figure's name, and its value in every run
 
 NO_SPEEDUP_BETWEEN = (
-    "These runs were not timed in turn, and their machines and engines may differ: no speedup "
-    "between them is computed."
+    "No speedup between these runs is computed: they were not timed in turn, and their machines "
+    "and engines may differ."
 )
-PROMPTS_DIFFER = "The prompts differ. This difference alone changes text, acceptance and speed."
+PROMPTS_DIFFER = (
+    "The prompts differ, so text, acceptance and speed would differ even with equal settings."
+)
 LEGEND = (
-    "A dash: the figure was not measured, or the engine does not report it. Tokens/s of a specviz "
-    "run cover the whole rounds of the run; tokens/s of another engine cover the time from its "
-    "first piece of text on. Each speedup, with its interval, compares a run with the run's target "
-    "alone."
+    "A dash means that the figure was not measured, or that the engine does not report it. For a "
+    "specviz run, tokens/s are measured without the prefill; for another engine, from the first "
+    "piece of text on. Each speedup compares a run with its own target alone."
 )
 
 
@@ -42,7 +43,7 @@ def rows_beside(traces: Sequence[AnyTrace]) -> tuple[Row, ...]:
 
 
 def distinct_labels(labels: Sequence[str]) -> list[str]:
-    """Return the labels, with numbers appended to equal ones."""
+    """Return the labels; equal labels get numbers appended."""
     counts, seen = Counter(labels), Counter[str]()
     found: list[str] = []
     for label in labels:

@@ -59,8 +59,8 @@ def summary(
         sentence: Shown as the headline while the run has no verdict.
         growing: Whether the run is not finished.
         so_far: Whether the target alone is still being timed.
-        own_speedup: The speedup of the same pair at its real size, if this run's size is simulated.
-        round_cost: The costs in the bar chart; by default those of the mean round of this run.
+        own_speedup: The pair's speedup at its real size, if the run has simulated sizes.
+        round_cost: The costs in the bar chart; by default the costs of this run's mean round.
     """
     if sentence:
         (lead, more), span, because = lead_of(sentence), "", ""
@@ -131,7 +131,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
 
 
 def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
-    """Return the note on simulated sizes, with the speedup at the models' own sizes if known."""
+    """Return the note on simulated sizes, with the speedup at the models' real sizes if known."""
     if not trace.pair.has_bodies:
         return ""
     bodies = trace.pair.bodies.items()
@@ -147,7 +147,10 @@ def _own_size(own: SpeedupWithoutBody) -> str:
 def _bodies(
     trace: Trace, metrics: Metrics, own_speedup: SpeedupWithoutBody | None, *, growing: bool
 ) -> tuple[str, ...]:
-    """Return sentences on simulated sizes; for a finished run, on their effect on the speedup."""
+    """Return sentences on simulated sizes.
+
+    For a finished run, they also describe how these sizes affect the speedup.
+    """
     if growing:
         return cost_sentences(trace.pair)
     return body_sentences(trace, metrics, own_speedup)

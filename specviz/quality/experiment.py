@@ -1,10 +1,10 @@
 """The experiment: which rules write texts, and which of their texts are compared.
 
-A lane is a rule with its settings. The first lane is lossless. The second lane is the control: the
-same settings with other seeds, so its expected win rate against the first lane is one half. Then
-each lossy rule has a lane per epsilon. Over-acceptance has two lanes per epsilon: one draws
-recovered tokens from the residual (OPT in Yin et al. 2024, theorem 4), the other from the target's
-distribution (UNO).
+A lane is a rule with its settings. The first lane is lossless. The second lane is the control: it
+has the settings of the first lane and other seeds, so its expected win rate against the first lane
+is one half. Then each lossy rule has a lane per epsilon. Over-acceptance has two lanes per epsilon:
+one draws recovered tokens from the residual (OPT in Yin et al. 2024, theorem 4), the other from the
+target's distribution (UNO).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Contest(Value):
 class Experiment(Value):
     """The rules and prompts; each rule writes ``texts`` texts per prompt.
 
-    The target alone is not timed, because that would take several times as long. The rules take
-    turns instead, so their rates can be compared with each other.
+    The target alone is not timed, to save time. The rules take turns, so their rates can be
+    compared with each other.
     """
 
     spec: PairSpec

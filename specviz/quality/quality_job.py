@@ -1,6 +1,6 @@
 """The job of an experiment: it makes the missing runs, scores their texts and makes the report.
 
-The runs are stored like those of a comparison, so an interrupted experiment continues where it
+The runs are stored like the runs of a comparison, so an interrupted experiment continues where it
 stopped. A judge's replies are stored as well, because they cost time or money.
 """
 

@@ -29,11 +29,11 @@ _SCORES: dict[Measure, str] = {
 class RuleResult(Value):
     """The results of one rule with its settings (a lane).
 
-    ``over_lossless``: its tokens per second divided by those of the lossless lane. ``rejected``:
-    the share of tested candidates that were rejected. ``bias``: the mean total variation distance
-    between the rule's and the target's next-token distributions. ``score``: the mean score of a
-    text, None with a judge. ``won``: the win rate against lossless texts. It is None with the
-    measure *distance*, because lossless texts then always win.
+    ``over_lossless``: tokens per second, divided by the lossless lane's tokens per second.
+    ``rejected``: the share of tested candidates that were rejected. ``bias``: the mean total
+    variation distance between the rule's and the target's next-token distributions. ``score``: the
+    mean score of a text, None with a judge. ``won``: the win rate against lossless texts; None
+        with the measure *distance*, because lossless texts then always win.
     """
 
     label: str
@@ -178,7 +178,7 @@ def report_to_json(
 ) -> dict[str, Any]:
     """Return the report as JSON values, with the texts of ``runs``.
 
-    The keys of ``run_ids`` and ``scores`` are those of the runs: lane, item and repeat.
+    The keys of ``run_ids`` and ``scores`` are the lane, the item and the repeat of a run.
     """
     ids, known = run_ids or {}, scores or {}
     return {

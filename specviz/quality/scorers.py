@@ -3,8 +3,8 @@
 *likelihood*: the mean log-likelihood of the text's tokens under the target, or under another model.
 The likelihood rewards low entropy, so a difference is called a shift of the likelihood, never
 quality. *reward*: a reward model's score of prompt and text. *distance*: minus the mean bias of the
-text's tokens. The recorded bias of a token is the total variation distance between the next-token
-distribution under the rule and that of the target.
+text's tokens. The recorded bias of a token is the total variation distance between the rule's and
+the target's next-token distributions.
 """
 
 from __future__ import annotations

@@ -87,8 +87,9 @@ def _opt_sentence(each: ContestResult, report: QualityReport, preferred: str) ->
         return said
     open_ = ", so no difference is shown" if each.bias.low <= 0 <= each.bias.high else ""
     return (
-        f"{said} The mean bias of a token is {' against '.join(map(PROBABILITY.shown, biases))}, "
-        f"each along the texts of its rule. The difference is {_bias_words(each.bias)}{open_}."
+        f"{said} The mean bias of a token is "
+        f"{' with OPT and '.join(map(PROBABILITY.shown, biases))} with UNO. "
+        f"The difference is {_bias_words(each.bias)}{open_}."
     )
 
 
@@ -102,7 +103,7 @@ def _control_sentence(report: QualityReport) -> tuple[str, ...]:
         return ()
     text = f"Control, lossless against lossless with other seeds: {_in_words(won)}"
     if won.differs:
-        return (f"{text}. This interval excludes 50 %, as 5 % of controls do by chance.",)
+        return (f"{text}. This interval excludes 50 %, as happens by chance in 5 % of controls.",)
     return (f"{text}. The interval includes 50 %, as expected.",)
 
 

@@ -1,9 +1,9 @@
 """Win rates: how often texts of one rule are preferred to texts of another.
 
-All texts of one rule are compared with all texts of the other on the same prompt; a tie counts one
-half. The win rate is the mean over prompts. Its interval is Student's t over the prompts, so that
-it also applies to other prompts of this kind (Yin et al. 2024, section 5.2). If all prompts have
-the same win rate, their spread is no estimate of the error, so the interval is Wilson's.
+For each prompt, all texts of one rule are compared with all texts of the other rule. A tie counts
+one half. The win rate is the mean over prompts. Its interval is Student's t over the prompts, so
+that it also applies to other prompts of this kind (Yin et al. 2024, section 5.2). If the win rates
+of all prompts are equal, their spread does not estimate the error, so the interval is Wilson's.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _wilson(share: float, count: int) -> tuple[float, float]:
 def outcomes_of(first: Scores, second: Scores) -> Outcomes:
     """Compare every text of the first rule with every text of the second, prompt by prompt.
 
-    Return the outcomes of each prompt: 1 if the first text has the higher score, 0.5 for a tie,
-    else 0.
+    Return the outcomes of each prompt: 1 if the first text has the higher score, 0.5 for a tie, 0
+    if the second text has the higher score.
     """
     return {
         prompt: _all_pairs(own, second[prompt]) for prompt, own in first.items() if prompt in second

@@ -50,7 +50,7 @@ class BatchCosts(Value):
         return self._at(self.verify[self.gammas.index(gamma)], batch, context)
 
     def v(self, batch: int, context: float, gamma: int) -> float:
-        """Return v, a verification's time divided by that of a plain step of the same batch."""
+        """Return v: the time of the batch's verification divided by the time of its plain step."""
         return self.verification(batch, context, gamma) / self.plain_step(batch, context)
 
     def _at(self, grid: Grid, batch: int, context: float) -> float:
@@ -65,9 +65,9 @@ class BatchCosts(Value):
 class BatchAcceptance(Value):
     """Acceptance, measured in runs of one sequence. Forecasts use it for batches of every size.
 
-    ``reached[k]``: the share of rounds that accepted at least k + 1 candidates, among rounds with
-    ``len(reached)`` candidates. ``other``: the seconds outside both models, for one sequence in
-    one round.
+    ``reached[k]``: of the rounds with ``len(reached)`` candidates, the share that accepted at least
+    k + 1 candidates. ``other``: the seconds that one sequence spends outside both models in one
+    round.
     """
 
     alpha: float | None  # accepted / tested
@@ -83,8 +83,9 @@ class BatchAcceptance(Value):
 class BatchPoint(Value):
     """The measured speedups of a batch, and the forecast speedup.
 
-    A speedup is the tokens per second of speculation divided by those of plain decoding of the
-    same batch.
+    A speedup is the tokens per second of the batch with speculation, divided by its tokens per
+    second with plain decoding.
+
     ``forecast`` and ``speedup`` cover only the rounds in which all sequences were running.
     ``compact`` and ``padded`` cover the whole batch, until the last text has ended. In ``compact``,
     passes leave out the rows of texts that have ended; in ``padded``, passes keep these rows, so
@@ -111,7 +112,8 @@ class ExpertPoint(Value):
     """The distinct experts that a layer of a mixture of experts reads in a pass over ``rows`` rows.
 
     ``experts`` is measured; ``independent`` is the expected number if every row chose its experts
-    independently and uniformly. ``seconds``: time of the pass / time of a pass over one row.
+    independently and uniformly. ``seconds``: the time of the pass divided by the time of a pass
+    over one row.
     """
 
     rows: int
@@ -121,7 +123,7 @@ class ExpertPoint(Value):
 
 
 class ExpertRun(Value):
-    """Runs with a mixture of experts as target; the draft is the target with one expert per token.
+    """Runs with a mixture of experts as target. The draft is this model with one expert per token.
 
     ``step`` and ``verification``: how many distinct experts a layer of the target reads in a step
     of plain decoding and in a verification. ``speedup`` is the observed speedup.

@@ -2,8 +2,8 @@
 
 A simulated size ("body" in names) is ``none``, or the name of a well-known model with the same
 shape, or a number of parameters such as ``90M`` or ``1.2B``. It sets the width, the feed-forward
-units and the layers. The vocabulary and the width of an attention head stay those of the model, so
-a size named after a model has a different number of parameters for each model that it enlarges.
+units and the layers. The vocabulary and the width of an attention head do not change. So a size
+that is named after a model has a different number of parameters for each model that it enlarges.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NamedBody(Value):
 
 
 class ModelShape(Value):
-    """The dimensions of a Llama-like model, from which those of an enlarged model follow."""
+    """The dimensions of a Llama-like model. They determine the dimensions of an enlarged model."""
 
     shape: Shape
     heads: int
@@ -64,7 +64,10 @@ class ModelShape(Value):
 
 
 class BodyInfo(Value):
-    """The simulated size of a run's model; ``own_parameters``: its parameters before enlarging."""
+    """The simulated size of a run's model.
+
+    ``own_parameters``: the number of parameters of the model before it was enlarged.
+    """
 
     name: str
     shape: Shape
@@ -178,7 +181,7 @@ def _parameters(text: str) -> int | None:
 
 @functools.lru_cache(maxsize=256)  # pages look up all offered sizes on every rerun
 def _shape_of_size(size: int, model: ModelShape) -> Shape:
-    """Return a shape of about ``size`` parameters whose proportions are close to the usual ones."""
+    """Return a shape of about ``size`` parameters with roughly the usual proportions."""
     found = min(
         _candidates(size, model), key=lambda each: _penalty(each, size, model), default=None
     )

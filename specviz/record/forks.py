@@ -22,7 +22,9 @@ _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)
 
 
 class Fork(Value):
-    """An overruled verdict: the one on candidate ``place`` of a round; both count from 0.
+    """An overruled verdict, identified by its round and by its candidate's ``place`` in the round.
+
+    Rounds and places count from 0.
 
     ``uniform`` is the draw that decides the new verdict; it replaces the draw from the seed. At
     temperature 0 under the lossless rule, nothing is drawn. In this case, ``instead`` is the token
@@ -56,7 +58,7 @@ class Fork(Value):
 
 
 def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
-    """Return the forks of a new run: those at earlier candidates, then ``fork`` itself."""
+    """Return the forks of a new run: those at earlier candidates than ``fork``, then ``fork``."""
     return (*(each for each in forks if each.at < fork.at), fork)
 
 
@@ -85,8 +87,8 @@ def check_forks(forks: Sequence[Fork], *, by_draws: bool) -> None:
         by_draws: Whether random draws decide the run's verdicts; if not, forks name tokens.
 
     Raises:
-        ConfigError: There are too many forks, their order is wrong, or one has a token instead of
-            a draw or a draw instead of a token.
+        ConfigError: There are too many forks, their order is wrong, or a fork has a token where
+            the run needs a draw or a draw where the run needs a token.
     """
     if len(forks) > MAX_FORKS:
         _refuse(f"A run has {len(forks)} forks; the maximum is {MAX_FORKS}.")

@@ -8,9 +8,9 @@ from specviz.values import Value
 class HeadInfo(Value):
     """The hidden states that a drafting head reads, and the tokens that it can propose.
 
-    ``places`` lists the hidden states of the target that the head reads: i means the input of
-    layer i, -1 means the final state. ``made_for`` is the other target that the head's files name,
-    if the run was made with another one.
+    ``places`` lists which of the target's hidden states the head reads: i means the input of
+    layer i, -1 means the final state. ``made_for`` is the target that the head's files name, if
+    the run used another target; else it is empty.
     """
 
     places: tuple[int, ...]

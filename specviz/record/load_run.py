@@ -23,9 +23,10 @@ LEVEL_UNITS: dict[LoadMode, str] = {"closed": "users", "open": "requests/s"}
 class LoadLane(Value):
     """One of the alternatives that a load sweep measures: speculation, or the target alone.
 
-    ``gamma``: candidates per round, as given to the restart command or, without one, as reported
-    by the engine. ``switched_off``: whether each request turns speculation off. ``baseline``:
-    whether requests are sent with the API key of the server that runs the target alone.
+    ``gamma``: candidates per round, as given to the restart command. If there is no restart
+    command, ``gamma`` is what the engine reports. ``switched_off``: whether each request turns
+    speculation off. ``baseline``: whether requests are sent with the API key of the server that
+    runs the target alone.
     """
 
     kind: LaneKind
@@ -128,9 +129,10 @@ class EngineGauges(Value):
 class LoadBlock(Value):
     """The measurement of one engine, with or without speculation, under one level of load.
 
-    ``lane`` is its index in ``LoadSweep.lanes``. ``begin`` and ``end`` bound the measured window.
-    ``start`` is the index of the engine start that served the block, among the starts of the
-    sweep; 0 without a restart command. ``repetition`` is the index of the sweep's repetition.
+    ``lane`` is the engine's index in ``LoadSweep.lanes``. ``begin`` and ``end`` bound the measured
+    window. With a restart command, the sweep starts engines several times, and ``start`` is the
+    index of the start that served this block. Otherwise ``start`` is 0. ``repetition`` is the index
+    of the sweep's repetition.
     Under each load, the lanes are measured in turn, then in reverse order (A B B A); ``unit`` is
     the index of this series, counted from 0 after each start. ``restarted``: whether the engine
     restarted by itself during the block.

@@ -191,7 +191,7 @@ class PairSpec(Value):
 
     @property
     def has_draft(self) -> bool:
-        """Return whether the pair has a draft model; a drafting head is not one."""
+        """Return whether the pair has a draft model; a drafting head does not count."""
         return self.draft_kind == MODEL
 
     @property
@@ -267,7 +267,7 @@ class Presence(Value):
 
 
 class PairCheck(Value):
-    """Facts about a pair that its configurations and tokenizers show without any weights."""
+    """Facts about a pair, known from its configurations and tokenizers without any weights."""
 
     target: ModelCheck
     draft: ModelCheck | None
@@ -280,7 +280,7 @@ class PairCheck(Value):
 
     @property
     def size_ratio(self) -> float | None:
-        """The target's number of parameters / the draft's number of parameters."""
+        """The target's number of parameters divided by the draft's number of parameters."""
         if self.draft is None or not self.draft.parameters:
             return None
         return self.target.parameters / self.draft.parameters
@@ -309,7 +309,7 @@ def memory_margin(needed: int) -> int:
 def default_gamma(spec: PairSpec) -> int:
     """Return the default number of candidates per round.
 
-    The default is 5 for most pairs, 2 for the embedded pair at its own size, and 3 for the head of
+    The default is 5 for most pairs, 2 for the embedded pair at its real size, and 3 for the head of
     the chat model. The embedded pair fits into the processor's caches, so a verification of several
     tokens costs much more than one step. The head was trained to propose 3 tokens.
     """

@@ -1,4 +1,4 @@
-"""Prompts: presets and chat prompts by kind, and suites of prompts from a file or typed.
+"""Prompts: shipped presets and chat prompts, and suites of prompts, typed or read from a file.
 
 Acceptance depends on the kind of prompt, such as code or stories, so each shipped prompt has a
 kind. A suite is a set of prompts on which methods are compared: shipped prompts, typed prompts or
@@ -142,7 +142,7 @@ def typed_suite(text: str) -> tuple[SuiteItem, ...]:
     prompt has its own results.
 
     Raises:
-        ConfigError: There is no prompt, there are too many, or one is too long.
+        ConfigError: There is no prompt, there are too many prompts, or a prompt is too long.
     """
     prompts = [each.strip() for each in _DASHES.split(text) if each.strip()]
     _check_count(len(prompts), "The text")

@@ -19,9 +19,8 @@ class Rule(Value):
 
     ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;
     *together*: one test of all candidates of a round (block verification); *equal*: whether the
-    target samples the same token;
-    *threshold*: the target's distribution alone. ``takes``: the settings, such as ``epsilon``,
-    that have an effect under this rule but not under every rule.
+    target samples the candidate's token; *threshold*: the target's distribution alone. ``takes``:
+    the settings, such as ``epsilon``, that this rule uses and some other rules ignore.
     """
 
     name: RuleName

@@ -145,7 +145,7 @@ class RunConfig(Value):
 
     @property
     def without_alpha(self) -> str:
-        """The reason why α, accepted / tested, is undefined; empty if α is defined."""
+        """The reason why α (accepted divided by tested candidates) is undefined; else empty."""
         if not self.judging.one_by_one:
             return f"with {self.judging.words}, candidates have no verdicts of their own"
         return "" if self.is_chain else "a position has several candidates"
@@ -283,7 +283,7 @@ def settings_words(config: RunConfig) -> tuple[str, ...]:
 def _is_utf8(text: str) -> bool:
     """Return whether the text was decoded from valid UTF-8.
 
-    Python decodes invalid bytes to lone surrogates, so a text with one was not valid.
+    Python decodes invalid bytes to lone surrogates, so a text with a lone surrogate was not valid.
     """
     return not any("\ud800" <= each <= "\udfff" for each in text)
 

@@ -63,7 +63,7 @@ class TextScores(Value):
         single steps that wrote the text. In low precision, a token that won a near tie in a step
         can therefore have target probability 0 in the pass. Such a token gets the smallest positive
         probability. The token's odds, its acceptance probability, become 1 if the draft's likeliest
-        token is the same, else 0.
+        token is this token, else 0.
         """
         if self.impossible_at is None:
             return self

@@ -201,8 +201,8 @@ class Counters(Value):
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:
     """Return the acceptance rate α at every position of a round.
 
-    α at position i is the candidates accepted at i divided by those accepted at i - 1. At the
-    first position the divisor is ``drafts``, the number of rounds with a draft.
+    α at position i is the number of candidates accepted at i, divided by the number accepted at
+    i - 1. At the first position, the divisor is ``drafts``, the number of rounds with a draft.
     """
     before = [drafts, *accepted_at]
     return tuple(

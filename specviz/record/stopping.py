@@ -1,6 +1,6 @@
 """Stopping criteria of drafting: after γ candidates, or earlier.
 
-The text of a criterion is its name, followed by a colon and a number if it takes one:
+The text of a criterion is its name. If the criterion takes a number, a colon and the number follow:
 ``confidence:0.4``.
 """
 

@@ -182,7 +182,7 @@ class Round(Value):
 
 
 class ModelInfo(Value):
-    """One model of the pair, with what is needed to load the same model again."""
+    """One model of the pair, with the facts that are needed to load it again."""
 
     name: str
     family: str
@@ -205,7 +205,7 @@ class PairInfo(Value):
 
     @property
     def bodies(self) -> dict[str, BodyInfo]:
-        """The simulated sizes by role, "target" or "draft"; a model at its real size has none."""
+        """The simulated sizes by role, "target" or "draft"; models at real size are left out."""
         models = {"target": self.target, "draft": self.draft}
         return {role: each.body for role, each in models.items() if each and each.body}
 
@@ -265,7 +265,7 @@ class Prefill(Value):
 
 
 class Forecast(Value):
-    """A predicted speedup, from step costs and the acceptance on other texts of the same kind.
+    """A predicted speedup, from step costs and the acceptance on texts of the prompt's kind.
 
     ``low`` and ``high`` are the 95 % prediction interval of the observed speedup. The interval
     covers the spread between texts, the randomness of the draws, the errors of the step costs, and

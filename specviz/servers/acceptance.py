@@ -56,7 +56,10 @@ class MeasuringPlan(Value):
 
     @property
     def at_once(self) -> int:
-        """Return how many prompts are sent at once: at most half, to have two groups or more."""
+        """Return how many prompts are sent at once.
+
+        The number is at most half of the prompts, so that there are two groups or more.
+        """
         return min(_MOST_AT_ONCE, len(self.prompts) // 2)
 
     @property
@@ -120,7 +123,10 @@ def measuring_plan(config: RunConfig, count: int) -> MeasuringPlan:
 
 
 class AcceptanceMeter(StoppableWork):
-    """A measurement of one engine, which any thread may stop. ``done``: finished requests."""
+    """Measures the acceptance of one engine; ``done`` is the number of finished requests.
+
+    Any thread may stop the measurement.
+    """
 
     def __init__(self, info: ServerInfo, plan: MeasuringPlan, *, allow_remote: bool) -> None:
         super().__init__()
@@ -175,7 +181,8 @@ class AcceptanceMeter(StoppableWork):
         """Send some prompts at once; return the answers with their counts of candidates.
 
         If the answers report rounds that agree with the counters, return a ``Unit`` for each
-        answer. Otherwise return one ``Unit`` of all answers, with the increase of the counters.
+        answer. Otherwise return a single ``Unit`` that has all answers and the increase of the
+        counters.
         """
         traces = self._traces(numbers, settings)
         texts = [self._text(*each) for each in zip(numbers, traces, strict=True)]
@@ -222,7 +229,7 @@ class AcceptanceMeter(StoppableWork):
         )
 
     def _growth(self, tokens: int) -> Counts:
-        """Wait until the counters include ``tokens`` more tokens; return the counters' increase."""
+        """Wait until the engine has counted ``tokens`` more tokens; return the counters' growth."""
         assert self._before is not None
         before, end = self._before, time.monotonic() + _COUNTED_WITHIN
         while True:
@@ -262,7 +269,10 @@ class AcceptanceMeter(StoppableWork):
         return counts
 
     def _check_totals(self, traces: Sequence[ServerTrace], counts: Counts) -> None:
-        """Compare the counters with the totals that the engine reports in its answers, if any."""
+        """Raise ServerError if the counters differ from the totals that the answers report.
+
+        A total that an answer does not report is not checked.
+        """
         for what, grown in (("drafted", counts.drafted), ("accepted", counts.accepted)):
             reported = [getattr(each.totals, what) for each in traces]
             if None not in reported and sum(reported) != grown:
@@ -288,7 +298,7 @@ class AcceptanceMeter(StoppableWork):
         return found
 
     def _gamma(self, counts: Sequence[Counts]) -> int:
-        """Return γ: the largest number of candidates per round, as reported or counted."""
+        """Return γ: the largest number of candidates per round that is reported or counted."""
         drafted = max(-(-each.drafted // each.drafts) for each in counts)
         gamma = max(drafted, self._info.gamma or 0, *(len(each.accepted_at) for each in counts))
         if gamma > MAX_GAMMA:

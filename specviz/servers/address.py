@@ -58,7 +58,10 @@ def key_for(name: KeyName, address: str) -> str | None:
 
 
 def withheld_key(name: KeyName, address: str) -> str:
-    """Return why the key is not sent to this address; "" if it is sent, or if no key is set."""
+    """Return why the key is not sent to this address.
+
+    Return "" if the key is sent, or if no key is set.
+    """
     if _key(name) is None or key_for(name, address) is not None:
         return ""
     where = _parts(address).netloc
@@ -154,7 +157,10 @@ def _usable(text: str, parts: SplitResult) -> bool:
 
 
 def _climbs(path: str) -> bool:
-    """Return whether the path has dot segments, which could leave the path a key is bound to."""
+    """Return whether the path has dot segments (``.`` or ``..``).
+
+    Dot segments could lead out of the path to which a key is bound.
+    """
     plain = unquote(unquote(path)).replace("\\", "/")
     return any(each in (".", "..") for each in plain.split("/"))
 

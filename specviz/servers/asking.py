@@ -151,7 +151,10 @@ class Answer(Iterator[ServerRound]):
         return error
 
     def _outcome(self) -> Outcome:
-        """Return the outcome so far; if that fails, store the error and return an empty outcome."""
+        """Return the outcome so far.
+
+        If the adapter fails to compute the outcome, store the error and return an empty outcome.
+        """
         with self._lock:
             try:
                 return self._reading.outcome()

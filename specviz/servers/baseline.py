@@ -1,8 +1,8 @@
-"""Time an engine with speculation against the target alone: the same prompt in the order A B B A.
+"""Time an engine with speculation against the target alone, in the order A B B A.
 
-A is the target alone; B speculates. In this order, a slow drift of the machine affects both alike.
-Only decoding is timed, from the first chunk of an answer to the last. One untimed answer of A and
-one of B warm up the caches.
+A is an answer of the target alone, and B is an answer with speculation; both have the same prompt.
+In this order, a slow drift of the machine affects A and B alike. Only decoding is timed, from the
+first chunk of an answer to the last. One untimed A and one untimed B warm up the caches.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def speedup_of(blocks: Sequence[ServerBlock]) -> Ratio | None:
 
 
 def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
-    """Return the speedup over all answers that have timed blocks, or None if there are none.
+    """Return the speedup over all answers that have timed blocks, or None without such answers.
 
-    The interval covers the variation over prompts or, with one prompt, timing noise.
+    With several prompts, the interval covers the variation over prompts. With one prompt, it covers
+    timing noise.
     """
     timed = [each.baseline for each in traces if each.baseline]
     if len(timed) == 1:

@@ -1,8 +1,8 @@
 """HTTP to one engine: JSON pages and event streams, within limits of size and time.
 
 Redirects are not followed, and proxies and netrc are ignored, so requests go to the given address
-only; ``outgoing`` has the rules for it. Every failure is a ``ServerError``. The key never appears
-in what this module returns or raises, even if an engine sends it back.
+only. The module ``outgoing`` has the rules for addresses. Every failure is a ``ServerError``. The
+key never appears in what this module returns or raises, even if an engine sends it back.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Connection:
         return self._stopped.is_set()
 
     def get(self, path: str) -> Any:
-        """Return a JSON page; None if there is no such page, or it is not JSON."""
+        """Return a JSON page; None if there is no such page, or if the page is not JSON."""
         return self._json_or_none(self._got(path))
 
     def get_text(self, path: str) -> str | None:
@@ -131,7 +131,7 @@ class Connection:
             raise broken(self.address, "sends an answer that is not JSON") from None
 
     def stop(self) -> None:
-        """End the current request at once; the thread that waits for it gets an error."""
+        """End the current request at once; the thread that waits for the answer gets an error."""
         self._stopped.set()
         self._hang_up()
 
@@ -205,7 +205,7 @@ class Connection:
             raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """Return what is wrong, and the remedy, if the engine refuses the key or asks for one."""
+        """Return what is wrong and the remedy, if the engine refuses the key or asks for a key."""
         name = self._key_name
         if self._key is not None:
             return f"refuses the key in {name}", f"Set {name} to a key that the engine accepts."

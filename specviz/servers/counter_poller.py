@@ -137,7 +137,7 @@ def _explained(error: Exception) -> SpecvizError:
 
 
 def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:
-    """Return the rates between successive saved counters, such as those in a log.
+    """Return a point for each saved state of the counters: the rates since the previous state.
 
     The first point has no rates.
     """

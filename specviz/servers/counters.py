@@ -127,7 +127,10 @@ def went_back(before: Counters, after: Counters) -> bool:
 def _counters(
     samples: Sequence[Sample], engine: EngineName | None, *, at: float, source: str
 ) -> Counters:
-    """Return the counters of ``engine`` or, if None, of the first engine with any counters."""
+    """Return the counters of ``engine``.
+
+    If ``engine`` is None, return the counters of the first engine that has any counters.
+    """
     present: list[EngineName] = [name for name in _NAMES if any(_of_engine(samples, name))]
     chosen = engine or next(iter(present), None)
     if chosen not in present:
@@ -178,7 +181,7 @@ def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str]
 
 
 def _consistent(found: Counters) -> Counters:
-    """Return the counters without impossible values, such as more accepted than drafted."""
+    """Return the counters without impossible values, such as more accepted than drafted tokens."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts

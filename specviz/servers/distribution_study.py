@@ -58,7 +58,10 @@ class TokenStudy(Value):
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """Return a pair of target ``place`` alone, with device, dtype, step and threads of ``like``."""
+    """Return a pair that has only the target ``place``, without a draft.
+
+    Device, dtype, step and threads are copied from ``like``.
+    """
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

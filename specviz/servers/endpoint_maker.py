@@ -42,7 +42,10 @@ _LISTED = 20  # fewest tokens to list, for bounds of expected acceptance; vLLM's
 
 
 class EndpointMaker(StoppableWork):
-    """Scores texts with a target on a server, and refuses runs; ``inner`` loads local drafts."""
+    """Scores texts with a target on a server, but refuses to make runs.
+
+    ``inner`` loads local drafts.
+    """
 
     doing = ""
 

@@ -24,9 +24,10 @@ class Adapter(Protocol):
 class Engine:
     """A supported engine: its adapter, and the classes that read its answers.
 
-    ``known_from`` is the version that the adapter was tested with or, if it was never tested, the
-    source it was written from. ``uncached`` takes a salt and returns request fields; requests with
-    different salts share no prefix cache. It is None if the engine has no such fields.
+    ``known_from`` is the version of the engine with which the adapter was tested. For an adapter
+    that was never tested, it is the source from which the adapter was written. ``uncached`` takes a
+    salt and returns request fields; requests with different salts share no prefix cache.
+    ``uncached`` is None if the engine has no such fields.
     """
 
     name: EngineName

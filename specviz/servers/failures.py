@@ -41,7 +41,10 @@ def unreadable(address: str, error: Exception) -> ServerError:
 
 
 def other_engine(error: ServerError, title: str) -> ServerError:
-    """Return the error for an address that lacks a page which the recognised engine always has."""
+    """Return the error for an address without a page that the recognised engine always has.
+
+    Several engines may share such an address.
+    """
     return ServerError(
         f"{error.culprit.rstrip('.')}, although {title} was recognised there. Several engines may "
         "share this address.",
@@ -136,7 +139,7 @@ def _reason(error: BaseException | None, remover: KeyRemover) -> str:
 
 
 def _place(location: str, remover: KeyRemover) -> str:
-    """Return the target of a redirect, without parts that may be secret."""
+    """Return the address to which a redirect leads, without parts that may be secret."""
     try:
         parts = urlsplit(location)
         host = parts.hostname or ""

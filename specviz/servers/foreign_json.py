@@ -96,7 +96,7 @@ class KeyRemover:
         )
 
     def from_cut(self, text: str) -> str:
-        """Return ``text`` without its last characters if the key may begin with them.
+        """Return ``text`` without an end that may be the beginning of the key.
 
         ``text`` was truncated, possibly within the key.
         """
@@ -204,7 +204,7 @@ def _character(each: str) -> str:
 def _escapes(each: str, *, run: str = "") -> str:
     """Return a pattern for the JSON, URL and HTML escapes of one character.
 
-    ``run``: a pattern that must match before a run of backslashes.
+    ``run`` is a pattern to put before the backslashes of a JSON escape.
     """
     code = ord(each)
     return rf"(?:{run}\\++u{code:04x}|%(?:25)*{code:02x}|&\#(?:0*{code}|x0*{code:x});)"
@@ -222,7 +222,7 @@ def _end(ends: Sequence[int], count: int) -> int:
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
     """Return the index from which the rest of ``text`` may be the beginning of the key.
 
-    If there is none, return the length of ``text``. ``spans``: where the whole key occurs.
+    If there is no such index, return the length of ``text``. ``spans``: where the whole key occurs.
     """
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
@@ -241,7 +241,9 @@ def _may_become(key: str, text: str, place: int) -> bool:
 
 
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-    """Replace the spans in the texts by ``[key]``; return None for a text that has no part of one.
+    """Return the texts with ``[key]`` in place of the spans.
+
+    Return None instead of a text that contains no part of a span.
 
     ``spans`` are index ranges of the concatenated texts. If a span extends over several texts,
     ``[key]`` is in the first of them.

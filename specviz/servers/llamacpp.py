@@ -2,9 +2,9 @@
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round emits
 its accepted candidates and one more token. If a further token comes with unchanged totals, it is a
-step without drafts. While a character is incomplete, llama.cpp sends neither its text nor its
-tokens' ids, but counts the tokens. Answers in a chat have no token ids, because the list of tokens
-that llama.cpp sends on request omits accepted candidates.
+step without drafts. While a character is incomplete, llama.cpp sends neither the text nor the ids
+of the character's tokens, but it counts these tokens. Answers in a chat have no token ids, because
+the list of tokens that llama.cpp sends on request omits accepted candidates.
 """
 
 from __future__ import annotations
@@ -178,7 +178,10 @@ class CountedReading:
         self.drafted, self.accepted = drafted, accepted
 
     def _add(self, num_tokens: int, event: Event, at: float) -> None:
-        """Add an event's tokens. Only the last gets text; the tokens before it were held back."""
+        """Add an event's tokens.
+
+        Only the last token gets the text. llama.cpp had held back the tokens before the last.
+        """
         while num_tokens > 0:
             if self.open is None:
                 self.open = _OpenRound(drafted=0, accepted=0)

@@ -202,7 +202,7 @@ def _text(choice: Mapping[str, Any]) -> str:
 def text_of_delta(delta: Any) -> str:
     """Return the text of a chat delta, its reasoning first.
 
-    Some engines send the same reasoning under two names; it is read once.
+    Some engines send the reasoning twice, under two names; it is read once.
     """
     reasoning = inside(delta, "reasoning_content")
     if not isinstance(reasoning, str):

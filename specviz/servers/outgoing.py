@@ -1,10 +1,10 @@
 """Where requests to serving engines may go: the rules, and the transport that enforces them.
 
 Without rules (the command line), requests go to any address. The dashboard sets rules for its whole
-process with ``the_outgoing().rules = …``. With rules, a request is sent only to an IP address that
-was checked: the transport resolves the host once, checks every address, and connects to one of
-these. So a name that resolves to another address a moment later (DNS rebinding) gains nothing. The
-Host header and the name in the certificate stay those of the host.
+process with ``the_outgoing().rules = …``. With rules, a request is sent only to a checked IP
+address: the transport resolves the host once, checks every address that it finds, and connects to
+one of these addresses. This prevents DNS rebinding, in which a name resolves to another address a
+moment later. The Host header and the check of the certificate still use the host's name.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _MOST_TRIED = 4  # addresses of one host
 class Rules(Value):
     """The addresses that may be contacted.
 
-    If ``only_listed``, an address must be in ``listed``. A listed name that resolves to a special
-    address (see ``access.addresses``) is refused unless this address is listed, too. Metadata
-    addresses of clouds are always refused.
+    If ``only_listed``, an address must be in ``listed``. If a listed name resolves to a special
+    address (see ``access.addresses``), the special address must be listed, too. Metadata addresses
+    of clouds are always refused.
     """
 
     listed: tuple[ListedAddress, ...] = ()
     only_listed: bool = False
 
     def check(self, address: str) -> None:
-        """Raise ServerError if the address, as typed, must not be contacted. Use no DNS."""
+        """Raise ServerError if the address, as typed, must not be contacted. Resolve no name."""
         parts = urlsplit(address)
         self.check_host(
             parts.scheme, parts.hostname or "", parts.port or default_port(parts.scheme)
@@ -81,7 +81,10 @@ class Rules(Value):
 
 @dataclass(slots=True)
 class Outgoing:
-    """The rules of this process. ``rules`` returns those in force; None allows every address."""
+    """The rules of this process.
+
+    ``rules`` returns the rules in force. If ``rules`` is None, every address is allowed.
+    """
 
     rules: Callable[[], Rules] | None = None
 
@@ -147,7 +150,7 @@ def _resolved(host: str, port: int) -> Iterator[Address]:
 
 
 def _pinned(request: httpx2.Request, address: Address) -> httpx2.Request:
-    """Return the request with the IP address in its URL; its Host header stays."""
+    """Return the request with the IP address in its URL, but with an unchanged Host header."""
     host = host_name(request.url.raw_host.decode("ascii"))
     return httpx2.Request(
         request.method,

@@ -100,9 +100,9 @@ class Piece(Value):
         )
 
     def as_step(self, index: int, *, speculates: bool) -> ServerRound:
-        """Return the chunk as one step, in which all tokens but the last are accepted candidates.
+        """Return the chunk as one step; all of its tokens but the last are accepted candidates.
 
-        If the first chunk has a single token, it comes from the prefill, a step without drafts.
+        A first chunk with a single token comes from the prefill, so it is a step without drafts.
         """
         drafts = speculates and 0 < self.num_tokens <= MAX_DRAFTED + 1
         if not drafts or (index == 0 and self.num_tokens == 1):

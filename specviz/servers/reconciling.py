@@ -57,8 +57,9 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
     """Return the steps in each chunk, or None if the steps do not match the chunks.
 
-    ``sizes`` are the numbers of tokens in the chunks. If several results are possible, prefer one
-    whose first token comes from a step without drafts, and whose other such steps are latest.
+    ``sizes`` are the numbers of tokens in the chunks. If several results are possible, prefer a
+    result that begins with a step without drafts and has its other steps without drafts as late as
+    possible.
     """
     if not all(sizes):
         return None
@@ -70,8 +71,8 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
 class _Search:
     """A search for the steps that emitted the tokens of an answer.
 
-    Some steps are reported, others have no drafts and are not. A state of the search is a pair: how
-    many tokens and how many reported steps have been matched.
+    The engine reports the steps with drafts, but not the steps without drafts. A state of the
+    search is a pair: how many tokens and how many reported steps have been matched.
     """
 
     def __init__(self, sizes: Sequence[int], steps: Sequence[Step]) -> None:
@@ -103,7 +104,7 @@ class _Search:
         return None
 
     def _next(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
-        """Return the possible next states. The search tries the last one first."""
+        """Return the possible next states. The search tries the last of these states first."""
         if token >= self._total:
             return []
         options = [*self._without_drafts(token, step), *self._with_drafts(token, step)]
@@ -149,7 +150,7 @@ def _path_to(
 def checked_rounds(
     rounds: Sequence[ServerRound], totals: ServerTotals, gamma: int | None
 ) -> tuple[ServerRound, ...] | None:
-    """Return the chunks as rounds if the engine's totals agree, else None.
+    """Return the chunks as rounds; None if they do not agree with the engine's totals.
 
     Chunks at the end that exceed the reported number of rounds are marked as steps without drafts.
     Candidates that were accepted but then cut from the answer are counted in the last round.

@@ -74,7 +74,10 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class GenerateReading:
-    """Reads an answer whose events contain all text and ids so far, or only the new ones."""
+    """Reads an answer.
+
+    An event contains either all text and token ids so far, or only the new text and ids.
+    """
 
     info: ServerInfo
     settings: ServerSettings
@@ -125,8 +128,8 @@ class GenerateReading:
     def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
         """Return the text that an event adds.
 
-        Events of older versions have no ids. Whether such an event repeats the whole text so far
-        is seen only by comparing its text with the earlier text.
+        Events of older versions have no ids. Only a comparison with the earlier text shows whether
+        such an event repeats the whole text so far.
         """
         if so_far and text.startswith(self.text):
             return text[len(self.text) :]

@@ -116,7 +116,7 @@ class VllmModel(_ServedModel):
     ) -> list[dict[int, Mapping[str, Any]]]:
         """Return, for each position, vLLM's entries for the likeliest tokens, by token id.
 
-        The first position has none, because nothing precedes it.
+        The first position has no entries, because nothing precedes it.
         """
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
@@ -136,8 +136,8 @@ class VllmModel(_ServedModel):
         """Yield whole distributions, read in windows of a few positions.
 
         For each position, the tokens before it are sent as a prompt, and one more token is
-        requested. Only a few positions are requested at once, because with a large vocabulary all
-        of them would take gigabytes.
+        requested. Only a few positions are requested at once: with a large vocabulary, the
+        distributions at all positions would take gigabytes.
         """
         ids, place, window = [*prompt_ids, *text_ids], 0, 1
         while place < len(text_ids):
@@ -301,7 +301,10 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object, label: str) -> float:
-    """Return ``value`` as a float, at least ``_LOWEST``; raise ServerError if it is no number."""
+    """Return ``value`` as a float; raise ServerError if it is no number.
+
+    A value below ``_LOWEST`` becomes ``_LOWEST``.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _no_distributions(label, "returns log-probabilities that are not numbers")
     return max(_LOWEST, float(value))  # so that differences are finite

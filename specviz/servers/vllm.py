@@ -2,8 +2,9 @@
 
 Chunks merge if the reader is slow or the server's stream interval exceeds 1; the engine's report at
 the end splits them again. vLLM sends the report only if it was started with
-``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. For the
-last step, the report also counts accepted candidates that were then cut at EOS or the limit.
+``--per-request-spec-decode-metrics``. With the value ``detailed``, the report lists every step;
+with ``summary``, it has only totals. In the last step, the report also counts accepted candidates
+that are missing in the text, because it was cut at EOS or the limit.
 """
 
 from __future__ import annotations

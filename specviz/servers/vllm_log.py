@@ -1,10 +1,10 @@
 """Read counters from vLLM's log lines about speculation.
 
-A line counts the tokens since the previous line. It has accepted and drafted tokens as whole
-numbers, tokens per round with two decimals, and the share accepted at each position with three. The
-number of rounds with a draft is not logged; it is computed from these values. The number of tokens
-accepted at a position is this number of rounds times the share at the position, rounded. Lines with
-impossible values are skipped.
+A line counts the tokens since the previous line. It has the numbers of accepted and drafted tokens,
+the tokens per round with two decimals, and the share of accepted tokens at each position with three
+decimals. The number of rounds with a draft is not in the log, so it is computed from these values.
+The number of accepted tokens at a position is the number of rounds times the share at the position,
+rounded. Lines with impossible values are skipped.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def _counted(match: re.Match[str]) -> Counters:
 
 
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
-    """Return the number of rounds that drafted, n, from the mean length, 1 + accepted / n.
+    """Return n, the number of rounds with a draft.
 
-    The length has only two decimals, so several values of n may fit. The value nearest to
-    ``drafted / positions`` is returned, because this quotient is n if all rounds draft a candidate
-    at every position.
+    The mean length in the log is 1 + accepted / n. It has only two decimals, so several values of n
+    may fit. The value nearest to ``drafted / positions`` is returned, because this quotient is n if
+    all rounds draft a candidate at every position.
     """
     full = max(1, math.ceil(drafted / positions))
     if accepted == 0 or not length > 1.005:  # "not … >" also covers nan

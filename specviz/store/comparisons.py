@@ -17,7 +17,7 @@ ALL: Condition = ("1", [])
 def begin(
     db: sqlite3.Connection, viewpoint: Viewpoint, key: str, plan_json: str, title: str
 ) -> None:
-    """Add a comparison; if one with this key exists, leave it unchanged."""
+    """Add a comparison, unless a comparison with this key exists already."""
     if not viewpoint.sees_all:
         raise no_comparisons()
     created = datetime.now(UTC).isoformat(timespec="milliseconds")

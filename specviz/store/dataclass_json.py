@@ -1,8 +1,8 @@
 """Build any frozen dataclass from JSON, checked against its type hints.
 
 For a dataclass, ``msgspec`` ignores unknown fields and cannot check limits. So a value is first
-converted to a ``msgspec.Struct`` with the same fields, which refuses unknown fields and checks the
-limits.
+converted to a ``msgspec.Struct`` with the dataclass's fields. The struct refuses unknown fields and
+checks the limits.
 """
 
 from __future__ import annotations

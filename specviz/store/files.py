@@ -49,7 +49,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def read_file(path: Path) -> str:
-    """Return a file's text; raises TraceError if it is no file or larger than ``MAX_BYTES``."""
+    """Return a file's text; raises TraceError if there is no file or it exceeds ``MAX_BYTES``."""
     if path.is_dir():
         refuse(f"{path} is a folder.", "Give the path of a trace file in it.")
     if not path.exists():

@@ -1,7 +1,7 @@
 """Small values that persist between program starts, each in a JSON file in the data folder.
 
-A value is stored under its kind, such as "load-times", and a key, such as the settings to which it
-applies. A value that cannot be read counts as missing.
+A value is stored under its kind, such as "load-times", and under a key: for example, the settings
+to which the value applies. A value that cannot be read counts as missing.
 """
 
 from __future__ import annotations

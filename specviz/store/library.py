@@ -135,7 +135,7 @@ class Library:
         return viewpoint.shown(row_of(found))
 
     def facets(self) -> Facets:
-        """Return the values by which runs can be filtered, without those of deleted runs."""
+        """Return the values by which runs can be filtered; deleted runs are left out."""
         with self._reading() as db:
             return facet_values(db, self.viewpoint)
 
@@ -198,7 +198,7 @@ class Library:
             index_words(db, [run])
 
     def share(self, run_ids: Sequence[str], *, shared: bool) -> None:
-        """Add or remove the tag with which everybody sees a run; only the owner may do this."""
+        """Add or remove the tag that shows a run to everybody; only the owner may do this."""
         viewpoint = self.viewpoint
         if not viewpoint.sees_all:
             raise only_owner_shares()
@@ -252,7 +252,7 @@ class Library:
     # Comparisons
 
     def begin_comparison(self, key: str, plan_json: str, title: str) -> None:
-        """Add a comparison; if one with this key exists, leave it unchanged."""
+        """Add a comparison, unless a comparison with this key exists already."""
         with self._writing() as db:
             comparisons.begin(db, self.viewpoint, key, plan_json, title)
 

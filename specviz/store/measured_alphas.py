@@ -15,7 +15,7 @@ _JOINED = " + "  # separates target and draft in a pair's name
 def measured_alphas(
     weights: str = "", library: Library | None = None
 ) -> dict[tuple[str, str], float]:
-    """Return the mean observed acceptance rate of runs by their target's and draft's names.
+    """Return the mean observed acceptance rate of earlier runs, by (target name, draft name).
 
     The result is empty if the library cannot be read.
 

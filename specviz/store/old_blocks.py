@@ -1,7 +1,7 @@
 """Convert the timing of traces older than schema 5.
 
-Such a trace has the times of every token or round in each timed pass (a block). They become one
-slice, which has the total time of each pass.
+Such a trace has the times of every token or round in each timed pass (a block). All passes become
+one slice, which has the total time of each pass.
 """
 
 from __future__ import annotations

@@ -116,7 +116,9 @@ def facet_values(db: sqlite3.Connection, viewpoint: Viewpoint = EVERYTHING) -> F
 
 
 def _persons(db: sqlite3.Connection) -> tuple[str, ...]:
-    """Return the keys of all who have runs, the owner's "" first; empty if all are the owner's.
+    """Return the keys of all persons with runs; the owner's key, "", comes first.
+
+    The result is empty if all runs are the owner's.
 
     Each query uses only an index or stops at the first row. So a person whose runs are all deleted
     counts, too.
@@ -147,7 +149,10 @@ def _deleted(query: Query) -> Condition:
 
 
 def _visible(query: Query, viewpoint: Viewpoint) -> list[Condition]:
-    """Return the condition for the runs that the person sees: of deleted runs, their own."""
+    """Return the condition for the runs that the person sees in a list.
+
+    In a list of deleted runs, only the owner sees the runs of other persons.
+    """
     if viewpoint.sees_all:
         return []
     return [own(viewpoint) if query.deleted else seen(viewpoint)]

@@ -1,8 +1,9 @@
 """The quota of the run library: delete the oldest runs until the library fits.
 
-Deleted first: runs in the trash, then single runs, then runs of comparisons; of each kind the
-oldest. A run with a name, a tag or a note is never deleted. The size of the library is that of the
-pages in use of its file: SQLite uses the pages of deleted runs again.
+Runs in the trash are deleted first, then single runs, then runs of comparisons. Within each kind,
+the oldest runs are deleted first. A run with a name, a tag or a note is never deleted. The size of
+the library counts only the pages in use of its file, because SQLite uses the pages of deleted runs
+again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Trimmed(Value):
     used: int
 
     def exceeds(self, quota: int) -> bool:
-        """Return whether the library is still too large: no other run may be deleted."""
+        """Return whether the library is still too large, because all other runs must be kept."""
         return self.used > quota
 
 

@@ -53,9 +53,10 @@ class RunSummary(Value):
 class NewRun(Value):
     """A run to add to the library.
 
-    ``comparison`` is the key of an existing comparison. ``job`` is the run's place in it: the
-    indices of the compared setting (lane), the prompt (item) and the repeat. If ``run_id`` is None,
-    an id is generated. ``person`` is the key of the person who made the run; "" for the owner.
+    ``comparison`` is the key of an existing comparison. ``job`` is the run's place in this
+    comparison: the indices of the compared setting (lane), the prompt (item) and the repeat. If
+    ``run_id`` is None, an id is generated. ``person`` is the key of the person who made the run; ""
+    for the owner.
     """
 
     trace: AnyTrace

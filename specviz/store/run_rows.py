@@ -54,7 +54,7 @@ def add_row(
 
 
 def copy_of(db: sqlite3.Connection, viewpoint: Viewpoint, body: bytes) -> str | None:
-    """Return the id of the run with exactly this trace, among those that the person opens."""
+    """Return the id of a run that the person can open and that has exactly this trace."""
     condition, values = openable(viewpoint)
     found = db.execute(
         "SELECT id FROM runs JOIN traces USING (run) "
@@ -65,10 +65,10 @@ def copy_of(db: sqlite3.Connection, viewpoint: Viewpoint, body: bytes) -> str | 
 
 
 def number_to_change(db: sqlite3.Connection, viewpoint: Viewpoint, run_id: str) -> int | None:
-    """Return the row number of a run that the person changes, or None if there is no such run.
+    """Return the row number of a run that the person can change; None if there is no such run.
 
     Raises:
-        StoreError: The person sees the run, but it is not theirs.
+        StoreError: The person can open the run, but cannot change it.
     """
     for condition, mine in ((own(viewpoint), True), (openable(viewpoint), False)):
         text, values = condition
@@ -86,7 +86,7 @@ def set_tags(db: sqlite3.Connection, viewpoint: Viewpoint, run: int, tags: Seque
     """Replace the tags of a run.
 
     Raises:
-        StoreError: The tags share the run, and the person is not the owner.
+        StoreError: A new tag would share the run, and the person is not the owner.
     """
     kept = {tag for (tag,) in db.execute("SELECT tag FROM tags WHERE run = ?", (run,))}
     if not viewpoint.sees_all and any(map(_looks_shared, set(tags) - kept)):
@@ -96,7 +96,7 @@ def set_tags(db: sqlite3.Connection, viewpoint: Viewpoint, run: int, tags: Seque
 
 
 def _looks_shared(tag: str) -> bool:
-    """Return whether the tag reads like ``SHARED``, such as in other case or with wide letters."""
+    """Return whether the tag is ``SHARED`` or reads like it, for example in capital letters."""
     folded = unicodedata.normalize("NFKC", tag).casefold()
     return "".join(each for each in folded if each.isalpha()) == SHARED
 
@@ -127,7 +127,10 @@ def _insert(db: sqlite3.Connection, viewpoint: Viewpoint, values: dict[str, Any]
 
 
 def index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the text in which searches find a run, case-folded: SQLite would fold only ASCII."""
+    """Update the text in which searches find a run.
+
+    The text is case-folded here, because SQLite would fold only ASCII.
+    """
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

@@ -93,7 +93,7 @@ _OLDER_DRAFTERS = ("model", "prompt-lookup")
 
 
 def trace_to_json(trace: AnyTrace) -> str:
-    """Return the trace as JSON, in the oldest version of the schema that has all its fields."""
+    """Return the trace as JSON, in the oldest schema version that has all fields of the trace."""
     return dispatch(trace, _own_to_json, _answer_to_json)
 
 

@@ -76,14 +76,14 @@ def viewpoint_of(person: Person) -> Viewpoint:
 
 
 def own(viewpoint: Viewpoint) -> Condition:
-    """Return the condition for runs that the person changes, deleted or not."""
+    """Return the condition for runs that the person can change, deleted or not."""
     if viewpoint.sees_all:
         return _ALL, []
     return (f"({_OWN})", [viewpoint.person]) if viewpoint.edits else (_NONE, [])
 
 
 def seen(viewpoint: Viewpoint) -> Condition:
-    """Return the condition for all runs that the person sees, deleted or not, for lists."""
+    """Return the condition, for lists, of all runs that the person sees, deleted or not."""
     if viewpoint.sees_all:
         return _ALL, []
     found, values = "SELECT run FROM tags WHERE tag = ?", [SHARED]
@@ -100,10 +100,9 @@ def live(viewpoint: Viewpoint) -> Condition:
 
 
 def readable(viewpoint: Viewpoint) -> Condition:
-    """Return the same condition as ``live``, for a few rows.
+    """Return a condition for the runs of ``live`` that is fast for a few rows.
 
-    The condition costs as little for a run that the person does not see as for one that does not
-    exist.
+    It is as fast for a run that the person does not see as for a run that does not exist.
     """
     if viewpoint.sees_all:
         return _LIVE, []
@@ -113,7 +112,10 @@ def readable(viewpoint: Viewpoint) -> Condition:
 
 
 def openable(viewpoint: Viewpoint) -> Condition:
-    """Return the condition for runs that the person opens by id: also their own deleted ones."""
+    """Return the condition for runs that the person can open by id.
+
+    These runs include the person's own deleted runs.
+    """
     if viewpoint.sees_all:
         return _ALL, []
     (others, first), (mine, second) = readable(viewpoint), own(viewpoint)
@@ -123,8 +125,8 @@ def openable(viewpoint: Viewpoint) -> Condition:
 def whole_comparison(viewpoint: Viewpoint) -> Condition:
     """Return the condition for rows of ``comparisons`` that the person sees.
 
-    The plan of a comparison contains all of its prompts. So only those see it who see all of its
-    runs.
+    The plan of a comparison contains all of its prompts. So a person sees the comparison only if
+    they see all of its runs.
     """
     if viewpoint.sees_all:
         return _ALL, []

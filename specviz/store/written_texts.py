@@ -10,7 +10,10 @@ from specviz.store.packing import unpacked
 
 
 def text_by(target_sha256: str, body: bytes) -> list[int]:
-    """Return a run's prompt and output tokens; empty if it has another target or is damaged."""
+    """Return a run's prompt and output tokens.
+
+    The result is empty if the run has another target or is damaged.
+    """
     try:
         trace: Any = json.loads(unpacked(body))
         if trace["pair"]["target"]["weights_sha256"] != target_sha256:

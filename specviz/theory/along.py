@@ -125,7 +125,7 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
 
 
 def variance_along(odds: ArrayLike, gamma: int) -> float:
-    """Return the part of the variance of tokens per round that the random draws cause.
+    """Return how much of the variance of tokens per round comes from the random draws.
 
     This part is the variance given the token at which the round begins, averaged over whole rounds.
     The result is 0 if no whole round fits into the text.

@@ -36,8 +36,8 @@ _SAME = 1e-12  # weights within this relative distance are merged
 class Curves(Value):
     """Expected accepted candidates at gamma = 1, 2, …
 
-    ``token`` and ``block`` hold the values of token and block verification, ``bound`` an upper
-    bound for any verifier.
+    ``token`` and ``block`` hold the values of token and block verification. ``bound`` holds an
+    upper bound for any verifier.
     """
 
     token: tuple[float, ...]
@@ -146,9 +146,9 @@ def emitted_distribution(
 def accepted_given(
     block: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances], verifier: Verifier
 ) -> float:
-    """Return the mean number of accepted candidates, given ``block``, all candidates of a round.
+    """Return the mean number of accepted candidates if the candidates of a round are ``block``.
 
-    ``target`` has one distribution more than ``draft``: the one after the last candidate.
+    ``target`` has one more distribution than ``draft``: for the token after the last candidate.
     """
     draft_probs = [as_distribution(each, "draft") for each in draft]
     target_probs = [as_distribution(each, "target") for each in target]
@@ -287,7 +287,8 @@ def _merged(
 ) -> tuple[Distribution, Distribution]:
     """Merge weights that differ only by rounding; return the weights and their probabilities.
 
-    A merged weight is the mean of its parts; its probability is the sum of theirs.
+    A merged weight is the mean of its parts. Its probability is the sum of the parts'
+    probabilities.
     """
     order = np.argsort(values)
     values, shares = values[order], shares[order]

@@ -40,7 +40,7 @@ def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -
     """Return Markov chains with a uniform ``start`` and independent random rows per position.
 
     Figure 2 of Yin et al. 2024 uses such Markov chains (7 tokens, horizon 50). The paper does not
-    publish its generator, so a seed gives similar Markov chains, not those of the paper.
+    publish its generator, so the Markov chains here are similar to the paper's, but not equal.
 
     ``stickiness`` s makes acceptance cluster. The tokens are split into an easy half and a hard
     half. Every row becomes a mixture: with probability s, the next token is in the half of the

@@ -3,8 +3,8 @@
 The state of the text, easy or hard, is a Markov chain over its tokens; the state at a token
 determines the probability that its candidate is accepted. At equal mean acceptance, the clustering
 changes the tokens per round at any finite gamma, but not at infinite gamma. At infinite gamma, only
-rejections end a round, so the expected rejections determine the tokens per round; and they depend
-only on the mean acceptance (Yin et al. 2024, theorem 1).
+rejections end a round, so the expected rejections determine the tokens per round. The expected
+rejections depend only on the mean acceptance (Yin et al. 2024, theorem 1).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from specviz.values import Value
 class StickyText(Value):
     """A text of easy and hard tokens.
 
-    ``easy`` and ``hard`` are the acceptance probabilities, ``easy_share`` is the share of easy
-    tokens. ``stickiness`` is the correlation of neighbouring tokens' states: at 0 the states are
-    independent, at 1 the state never changes.
+    ``easy`` and ``hard`` are the acceptance probabilities of such tokens. ``easy_share`` is the
+    share of easy tokens. ``stickiness`` is the correlation of neighbouring tokens' states: at 0 the
+    states are independent, at 1 the state never changes.
     """
 
     easy: float
@@ -79,9 +79,10 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 
 
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
-    """Return tokens per round if a share ``easy_share`` of rounds were all easy, the rest all hard.
+    """Return tokens per round if every round had only easy tokens or only hard tokens.
 
-    By Jensen's inequality the result is at least `expected_tokens` at the mean alpha.
+    The share of easy rounds is ``easy_share``. By Jensen's inequality, the result is at least
+    `expected_tokens` at the mean alpha.
     """
     return text.easy_share * expected_tokens(text.easy, gamma) + (
         1.0 - text.easy_share
@@ -91,9 +92,9 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Return a round's mean tokens, and the probability of each state where the next round starts.
+    """Return a round's mean tokens, and the probability of each state at the next round's start.
 
-    The first axis of both is the state, easy or hard, at the round's start.
+    The first axis of both results is the state, easy or hard, at this round's start.
     """
     chances, changes = np.array([text.easy, text.hard]), text.changes
     alive = np.eye(

@@ -4,18 +4,19 @@ Null hypothesis: each emitted token x_t, given everything decided before it, has
 target_t. Before x_t is seen, a bet names a set A_t of tokens and a stake. When x_t is seen, the
 wealth of the bet is multiplied by
 
-    1 + stake * (1[x_t in A_t] - target_t(A_t)),
+    1 + stake * (1[x_t in A_t] - target_t(A_t)).
 
-which is positive, since stakes lie within (-1, 1), and has mean 1 under the null. The wealth of a
-bet is therefore a nonnegative martingale that begins at 1, and so is the mean E over many bets. By
-Ville's inequality, the probability that E ever reaches 1 / level is at most the level, however
-often one looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
+This factor is positive, since stakes lie within (-1, 1). Under the null, its mean is 1. The wealth
+of a bet is therefore a nonnegative martingale that begins at 1. The mean wealth of many bets, E, is
+also such a martingale. By Ville's inequality, the probability that E ever reaches 1 / level is at
+most the level, whenever and however often the test is evaluated. So min(1, 1 / max E) is a p-value
+at any time.
 
-There is a bet for every combination of a set, a group of positions (such as those after a
-rejection) and a stake; a negative stake bets against the set. One more bet is on tokens with target
-probability 0: this bet never loses, and at the first such token its wealth becomes infinite. At
-temperature 0 only this bet is active, because all other bets abstain where one token has all of the
-target's probability.
+There is a bet for every combination of a set, a group of positions (for example, all positions
+after a rejection) and a stake. A negative stake bets against the set. One more bet is on tokens
+with target probability 0: this bet never loses, and at the first such token its wealth becomes
+infinite. At temperature 0 only this bet is active, because all other bets abstain where one token
+has all of the target's probability.
 
 The group of a position may depend on earlier verdicts if the rule verifies one token at a time.
 Given its own verdict, a token no longer has the target's distribution, so no bet on a token depends
@@ -48,7 +49,10 @@ def preferred(target: Floats, draft: Floats) -> Marks:
 
 
 def likeliest(target: Floats, draft: Floats) -> Marks:
-    """Return a mask of the fewest tokens that have at least half of the target's probability."""
+    """Return a mask of the target's likeliest tokens.
+
+    The mask has as few tokens as possible, with at least half of the probability in total.
+    """
     del draft
     order = np.argsort(-target, axis=-1, kind="stable")
     ordered = np.take_along_axis(target, order, -1)
@@ -79,8 +83,8 @@ class Emitted(Value, eq=False):
     """Emitted tokens of one run in order, with both models' distributions at each token.
 
     ``target``, ``draft`` and ``possible`` are [num_tokens, vocabulary]. ``possible`` marks the
-    tokens that the target can emit, up to rounding; by default, those with positive probability.
-    ``places`` groups the tokens, such as those after a rejection.
+    tokens that the target can emit, up to rounding; by default, all tokens with positive
+    probability. ``places`` has the group of each token: "after a rejection", for example.
     """
 
     tokens: Sequence[int]
@@ -91,7 +95,7 @@ class Emitted(Value, eq=False):
 
 
 class Detectable(Value):
-    """The smallest change of a token set's probability that should have raised an alarm by now."""
+    """The smallest bias that should have raised an alarm by now, and the biased set of tokens."""
 
     tokens: str  # the name of the set
     bias: float
@@ -162,7 +166,7 @@ def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats
         chances: The target's probability of each set of tokens, target_t(A_t):
             [num_tokens, num_sets].
         hits: Whether the emitted token is in the set: [num_tokens, num_sets].
-        places: The group of each token, which decides what bets are made on it.
+        places: The group of each token; the group decides which bets are made on the token.
     """
     factors = _logs((hits - chances)[..., None]) * _bet_on(chances[..., None])
     named = np.asarray(places, dtype=object)
@@ -193,7 +197,7 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Append the log-factors of one more bet: that a token is emitted which the target cannot emit.
+    """Append the log-factors of the bet on tokens that the target cannot emit.
 
     ``gains`` holds the log-factors of the other bets, one column each.
     """

@@ -166,9 +166,10 @@ def evidence_against(scores: Sequence[ListedScore]) -> float:
     """Return the evidence that a text was not sampled from the target's distribution.
 
     The evidence is an e-value. Three bettors start with a wealth of 1 and differ in their stakes.
-    At every token, they bet that it is not among the target's 8 likeliest. The bets are fair if the
-    text was sampled from the target. The evidence is the bettors' mean wealth at the end. For a
-    text sampled from the target, it reaches 1,000 with probability at most 0.001.
+    At every token, they bet that the token is not among the target's 8 likeliest tokens. The bets
+    are fair if the text was sampled from the target. The evidence is the bettors' mean wealth at
+    the end. For a text sampled from the target, the evidence reaches 1,000 with probability at most
+    0.001.
     """
     wealth = np.ones(len(_BETS))
     for each in scores:

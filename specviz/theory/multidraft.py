@@ -74,10 +74,11 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
 
 
 def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]:
-    """Return the probability that K-SEQ of SpecTr (Sun et al. 2023) accepts one of k, and its rho.
+    """Return the probability that K-SEQ accepts one of k candidates, and the parameter rho.
 
-    Each candidate is accepted with probability min(1, target / (rho draft)). rho is the smallest
-    number from 1 to k with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
+    K-SEQ is the rule of SpecTr (Sun et al. 2023). It accepts each candidate with probability
+    min(1, target / (rho draft)). rho is the smallest number from 1 to k with
+    1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
 
@@ -154,7 +155,7 @@ class _Orders:
     def step(self) -> tuple[float, _Orders]:
         """Return the probability that the next candidate is tested and accepted.
 
-        Also return the sequences of rejected tokens if it is rejected.
+        Also return the sequences of rejected tokens in case the candidate is rejected.
         """
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]

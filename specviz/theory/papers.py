@@ -20,7 +20,7 @@ from specviz.values import Value
 
 @dataclass(frozen=True, slots=True)
 class LeviathanRow:
-    """An experiment of Leviathan et al. 2023; ``expected`` is the speedup by their formula."""
+    """An experiment of Leviathan et al. 2023; ``expected``: the speedup by the paper's formula."""
 
     task: str
     draft: str

@@ -43,7 +43,7 @@ def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def lower_bound(chains: Chains) -> float:
-    """Return the fewest expected rejections of lossless algorithms that verify token by token.
+    """Return the fewest rejections to expect if a lossless algorithm verifies token by token.
 
     Theorem 2 of Yin et al. 2024. These algorithms (class F there) have one draft, and the verdict
     on a token depends on this token and earlier ones, not on later ones. Algorithms with several
@@ -106,9 +106,9 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
     """Return rejection probabilities ``[len(nums_drafts), horizon]`` by Yin et al. 2024, eq. 22.
 
     ``reached`` is the target's distribution of the previous token. ``rejected`` is the part of
-    ``reached`` in which that token was recovered after a rejection, so that a new round begins. The
-    paper does not give the initial value of ``rejected``. It is all of ``reached``, because a round
-    begins at the first token.
+    ``reached`` in which the previous token was recovered after a rejection, so that a new round
+    begins. Initially, ``rejected`` equals ``reached``, because a round begins at the first token.
+    The paper does not give this initial value.
     """
     residual = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
     unplaced = _unplaced(chains.draft_kernels, chains.target_kernels, nums_drafts)

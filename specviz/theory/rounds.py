@@ -1,9 +1,8 @@
 """The exact distribution of the tokens that one round emits, by enumeration.
 
 A kernel is a function that returns the distribution of the next token after a text. A round emits
-the accepted candidates and one token more, so its distribution is over texts of different lengths.
-A rule is exact if these texts, continued by sampling from the target, have the target's
-distribution.
+the accepted candidates and one more token, so the texts that rounds emit differ in length. A rule
+is exact if these texts, continued by sampling from the target, have the target's distribution.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MAX_TEXTS = 300_000
 
 
 class PositionOutcome(Value, eq=False):
-    """The probabilities that one position emits each token.
+    """For each token, the probability that this token is emitted at a certain position.
 
     ``accepted``: the token is an accepted candidate. ``recovered``: the token replaces a rejected
     or missing candidate.
@@ -51,9 +50,9 @@ Acceptance = Callable[[Chances, Chances], Distribution]
 
 
 def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
-    """Return the rule that accepts with probability ``accept`` and else draws from ``recover``.
+    """Return the rule: accept with probability ``accept``, otherwise draw from ``recover``.
 
-    Both are computed from the draft and target distributions at a position.
+    Both functions compute their result from the draft and target distributions at a position.
     """
 
     def decide(draft: Chances, target: Chances) -> PositionOutcome:

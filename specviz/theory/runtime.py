@@ -57,7 +57,7 @@ def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsDist
     """Return the exact distribution of the number of rounds, by dynamic programming.
 
     Applies renewal theory to the rounds of Leviathan et al. 2023, section 3.1 (derived here). The
-    end of the text may cut the last round, which costs as much as any other.
+        last round costs as much as the other rounds, even if the end of the text cuts it.
     """
     assert num_tokens >= 1, num_tokens
     tokens = np.concatenate([[0.0], accepted_distribution(alpha, gamma)])

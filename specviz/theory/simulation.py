@@ -121,8 +121,8 @@ def over_accepting_rule(
 ) -> ChainRule:
     """Return the biased rule that accepts with probability min(1, (target + epsilon) / draft).
 
-    Yin et al. 2024, section 4.2. With recovery from the ``residual`` of the lossless rule, this is
-    their Decoding-OPT; with recovery from the ``target``, their Decoding-UNO.
+    See Yin et al. 2024, section 4.2. With recovery from the ``residual`` of the lossless rule, this
+    is the paper's Decoding-OPT. With recovery from the ``target``, it is the paper's Decoding-UNO.
     """
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon:g}.", remedy="Give 0 or more.")

@@ -74,8 +74,8 @@ def generation_speed(alpha: float, gamma: int, draft_time: float, verify_time: f
 def operations_factor(alpha: float, gamma: int, draft_operations: float) -> float:
     """Return the arithmetic per token, in target steps: Leviathan et al. 2023, theorem 3.11.
 
-    ``draft_operations`` is the arithmetic of a draft step / that of a target step. Speculation
-    saves time but costs arithmetic: the factor is at least 1.
+    ``draft_operations`` is the arithmetic of a draft step in target steps. Speculation saves time
+    but costs arithmetic: the factor is at least 1.
     """
     _check_costs(draft_operations)
     return (gamma * draft_operations + gamma + 1) / expected_tokens(alpha, gamma)
@@ -201,9 +201,9 @@ def break_even_alpha(
 ) -> float | None:
     """Return the alpha above which some gamma is faster than the target alone.
 
-    With verify_cost 1 this alpha equals c, and gamma 1 is the first to be faster: Leviathan et al.
-    2023, corollary 3.9, and the line alpha = c of v2rockets/sd_optimization. The result is None if
-    no gamma is faster even at alpha 1.
+    With verify_cost 1 this alpha equals c, and above it gamma 1 is faster: Leviathan et al. 2023,
+    corollary 3.9, and the line alpha = c of v2rockets/sd_optimization. The result is None if no
+    gamma is faster even at alpha 1.
     """
     return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
 

@@ -1,10 +1,9 @@
 """The probability of a rejection and the bias of the emitted token, at one position.
 
 A rule is a vector ``accept``: the probability that each token is accepted if drafted. After a
-rejection a token is drawn from the distribution ``recover``. Results are those of Yin et al. 2024,
-theorems 4 and 5 (there p is the draft, q the target), unless a docstring says otherwise. A
-distribution is a vector of probabilities that sums to 1; TV is total variation, half the sum of
-absolute differences.
+rejection a token is drawn from the distribution ``recover``. Unless a docstring says otherwise, the
+formulas are from theorems 4 and 5 of Yin et al. 2024 (p: draft, q: target). A distribution is a
+vector of probabilities that sums to 1; TV is total variation, half the sum of absolute differences.
 """
 
 from __future__ import annotations
@@ -243,10 +242,10 @@ def simulate(
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
     """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    The bias covers the tokens that the rule emits more often than the target does. It is their
-    simulated share minus their probability under the target. These tokens are chosen by ``exact``,
-    the exact output distribution. If the simulated shares chose them, the estimate of the bias
-    would be too high on average.
+    The bias is the simulated share of certain tokens minus their probability under the target. They
+    are the tokens that the rule emits more often than the target according to ``exact``, the exact
+    output distribution. If the simulated shares chose the tokens, the estimate of the bias would be
+    too high on average.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs

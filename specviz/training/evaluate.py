@@ -1,8 +1,8 @@
 """Measure both models' losses and the draft's expected acceptance on held-out text.
 
-Acceptance along given text is measured in two ways: as the mean of Σ min(draft, target) over all
-positions, at a temperature, and as the share of positions where both models have the same most
-likely token.
+Two numbers measure acceptance along given text. The first is the mean of Σ min(draft, target) over
+all positions, at a temperature. The second is the share of positions where both models have the
+same most likely token.
 """
 
 from __future__ import annotations

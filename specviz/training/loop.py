@@ -45,8 +45,8 @@ class Pace(Protocol):
 class TrainingSetup(Value):
     """Where and how often a training run saves checkpoints, and whether it saves the best weights.
 
-    ``best_by``: the name of the evaluation result whose highest value so far marks the best
-    weights; empty to save only checkpoints.
+    ``best_by``: the name of an evaluation result. The best weights are those with the highest value
+    of this result so far. If ``best_by`` is empty, only checkpoints are saved.
     """
 
     folder: Path
@@ -63,7 +63,8 @@ def train(
 ) -> Iterator[dict[str, Any]]:
     """Train the model in place; after each step, yield its number, loss and seconds.
 
-    Every ``_EVALUATE_EVERY`` steps and after the last one, add the results of ``evaluation``.
+    Every ``_EVALUATE_EVERY`` steps and after the last step, also yield the results of
+    ``evaluation``.
 
     Training resumes from the folder's checkpoint if there is one. No step is lost if the caller
     stops between steps. An error in a step, or the end of the process, loses the steps after the

@@ -1,7 +1,7 @@
 """Measure the results that the model cards report.
 
-They are losses and acceptance along held-out text for each source, sample texts, and acceptance by
-kind of prompt in runs of the engine.
+The results for each source are the losses and the acceptance along held-out text. The result for
+each kind of prompt is the acceptance in runs of the engine. There are also sample texts.
 """
 
 from __future__ import annotations

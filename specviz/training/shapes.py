@@ -39,7 +39,7 @@ _FED = (1, 6)
 
 
 class ShapeCost(Value):
-    """Milliseconds of a step with one token and with six."""
+    """The time of a step with one token and of a step with six tokens, in milliseconds."""
 
     shape: Shape
     parameters: int
@@ -48,7 +48,7 @@ class ShapeCost(Value):
 
 
 def measure_shapes() -> tuple[list[ShapeCost], list[ShapeCost]]:
-    """Return the step costs of the shapes in ``TARGETS``, and of those in ``DRAFTS``."""
+    """Return the step costs of all ``TARGETS``, then the step costs of all ``DRAFTS``."""
     costs = _measure((*TARGETS, *DRAFTS))
     return costs[: len(TARGETS)], costs[len(TARGETS) :]
 
@@ -56,7 +56,7 @@ def measure_shapes() -> tuple[list[ShapeCost], list[ShapeCost]]:
 def shapes_table(targets: list[ShapeCost], drafts: list[ShapeCost]) -> str:
     """Return the step costs as a Markdown table.
 
-    c is a draft's step time divided by that of the target with 12 layers of width 192.
+    c is a draft's step time divided by the step time of the target with 12 layers of width 192.
     """
     reference = next(cost for cost in targets if cost.shape == TARGETS[2])
     lines = ["| shape | parameters | step, ms | 6 tokens, ms | v(6) or c |"]

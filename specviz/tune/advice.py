@@ -76,8 +76,8 @@ def _width(answer: Answer, cell: Cell) -> str:
         return ""
     if cell.from_texts < 0.5:
         return (
-            "The step costs are the main reason for the wide interval. Further runs of this pair "
-            "on an idle machine make them more precise."
+            "The interval is wide mainly because the step costs are uncertain. Further runs of "
+            "this pair on an idle machine make the step costs more precise."
         )
     if answer.question.text is not None:
         more = "a longer text"
@@ -85,8 +85,8 @@ def _width(answer: Answer, cell: Cell) -> str:
         more = "more time for continuations"
     elif answer.temperature == 0 and len(answer.question.items) == 1:
         return (
-            "The interval is wide mainly because a prompt gives only one text at temperature 0: "
-            "more prompts would make it narrower."
+            "The interval is wide mainly because a prompt gives only one text at temperature 0. "
+            "More prompts would make the interval narrower."
         )
     else:
         more = "more prompts or longer texts"
@@ -209,14 +209,14 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
 
 
 def _uncertain(answer: Answer, candidate: Candidate, cell: Cell) -> str:
-    """Return the verdict on a speedup whose interval is too wide to be shown."""
+    """Return the verdict on a speedup that is not shown because its interval is too wide."""
     assert cell.low is not None
     assert cell.high is not None
     best = f"the best settings so far are {_setting(answer, candidate, cell)}"
     at = f"at temperature {cell.temperature:g}"
     if cell.low <= 1 <= cell.high:
         most = (
-            f" With {TOKENS.bare(cell.tau)} tokens per round, they reach at most "
+            f" With {TOKENS.bare(cell.tau)} tokens per round, these settings reach at most "
             f"{RATIO.bare(cell.tau)} times the speed of the target alone, on any machine."
         )
         return f"Whether speculation pays {at} is {UNCERTAIN}: {best}.{most}"

@@ -178,14 +178,15 @@ class Answer:
 
 
 def gain_from_speed(candidate: Candidate, temperature: float) -> float | None:
-    """Return the change of the best speedup if every draft step took half the time."""
+    """Return how much the best speedup would change if draft steps took half the time."""
     return _gain(candidate, temperature, costs=_faster_draft)
 
 
 def gain_from_acceptance(candidate: Candidate, temperature: float) -> float | None:
-    """Return the change of the best speedup if the mean acceptance probability were 0.1 higher.
+    """Return how much the best speedup would change if α were 0.1 higher.
 
-    Every token's probability of rejection shrinks by the same factor.
+    α is the mean acceptance probability. To raise it, the function multiplies every token's
+    probability of rejection by one common factor.
     """
     alpha = candidate.alpha(temperature)
     if alpha is None or alpha >= 1.0:

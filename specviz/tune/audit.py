@@ -50,7 +50,8 @@ _MOST_SEEDS = 10**12
 class AuditReport(Value):
     """An audit's result so far. An alarm is never withdrawn.
 
-    ``greedy``: the result of the check at temperature 0, which comes last; None before.
+    ``greedy``: the result of the check at temperature 0. This check is the audit's last step;
+    until it is done, ``greedy`` is None.
     """
 
     runs: int
@@ -244,7 +245,7 @@ class _FreshDistributions:
 
 
 def _places(before: Round | None, entry: Round) -> list[Place]:
-    """Return each emitted token's group by what came before it, such as "after a rejection"."""
+    """Return a group for each emitted token: "after a rejection", for example."""
     first: Place = "start"
     if before is not None and before.extra_kind == "recovered":
         first = "after a rejection"

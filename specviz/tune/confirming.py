@@ -77,9 +77,10 @@ class RaceJob(MakerJob):
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """Return the measured cells: those still in the race, then the others, last dropped first.
+        """Return the measured cells: first the cells still in the race, then the dropped cells.
 
-        A cell is a candidate's γ and temperature. After the race, the fastest cell is first.
+        The dropped cells are in reverse order: the cell dropped last comes first. After the race,
+        the fastest cell is first. A cell is a candidate's γ and temperature.
         """
         with self._lock:
             known = [(place, self._cell(place)) for place, runs in self._runs.items() if runs]
@@ -107,7 +108,7 @@ class RaceJob(MakerJob):
     def _plan(self, stage: Stage, begun: int) -> Plan:
         """Return the comparison for a stage of the race, on prompts that no earlier stage used.
 
-        If too few are left, it repeats used prompts with new seeds.
+        If too few unused prompts are left, the stage repeats prompts with new seeds.
         """
         number = stage.measurements
         choices = [self.choices[each] for each in self._left]

@@ -1,15 +1,17 @@
 """The head doctor: find wrong settings in the files of a drafting head (such as EAGLE-3).
 
-A head with wrong settings, such as layer ids that are off by one or a norm in the wrong place,
-loads and runs, but few of its candidates are accepted. The target writes texts. Along these texts,
-the doctor computes the acceptance probabilities of the head's candidates: with the settings in the
-head's files, and with all other settings of ``engine/heads/readings.py``. Each round has up to 4
-candidates. An error in how the head continues from its own state shows only from the second
-candidate on.
+A head with wrong settings loads and runs, but few of its candidates are accepted. For example, its
+layer ids are off by one, or a norm is in the wrong place.
 
-All settings are tried at some positions of the texts; the best are then compared at all positions.
-A setting is better than that of the files if the interval of the difference in accepted candidates
-is above 0. The interval is paired by position and corrected for the number of settings tried.
+The target writes texts. Along these texts, the doctor computes the acceptance probabilities of the
+head's candidates: with the settings in the head's files, and with all other settings of
+``engine/heads/readings.py``. Each round has up to 4 candidates. An error in how the head continues
+from its own state shows only from the second candidate on.
+
+All settings are tried at some positions of the texts. The best settings are then compared at all
+positions. A setting is better than the setting in the files if the interval of the difference in
+accepted candidates is above 0. The interval is paired by position and corrected for the number of
+settings tried.
 """
 
 from __future__ import annotations
@@ -76,7 +78,10 @@ def setting_words(changes: Mapping[str, Any]) -> str:
 
 
 class DoctorReport(Value):
-    """How well the head drafts: first with its files' settings, then with others, best first."""
+    """How well the head drafts with the settings in its files, and with other settings.
+
+    ``results`` begins with the settings in the files. The other settings follow, best first.
+    """
 
     head: str
     target: str
@@ -231,7 +236,10 @@ def _along(
 
 
 def _accepted(scores: np.ndarray) -> np.ndarray:
-    """Return the expected accepted candidates of a round, for each text position as its start."""
+    """Return an expected number of accepted candidates for each text position.
+
+    It is the number for a round that starts at this position.
+    """
     return np.cumprod(scores, axis=1).sum(axis=1)
 
 
@@ -252,7 +260,8 @@ def _result(reading: Reading, scores: np.ndarray, own: np.ndarray, tried: int) -
 def _interval(gains: np.ndarray, level: float) -> tuple[float, float]:
     """Return Student's interval of the mean gain.
 
-    Neighbouring positions are not independent, so the interval uses means over groups of them.
+    Neighbouring positions are not independent. So the interval uses means over groups of
+    neighbouring positions.
     """
     count = max(2, len(gains) // _BLOCK)
     blocks = [float(block.mean()) for block in np.array_split(gains, count)]

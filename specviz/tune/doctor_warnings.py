@@ -1,4 +1,7 @@
-"""Warnings about a head's target, quantisation and chat template, which also affect acceptance."""
+"""Warnings about possible causes of low acceptance other than a head's settings.
+
+These are the target, its quantisation and the chat template.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ def _templates_in(folder: Path) -> frozenset[str] | None:
 
 
 def _templates(found: Any) -> frozenset[str]:
-    """Return the template texts in ``found``: one text, or a mapping or list of named ones."""
+    """Return the template texts in ``found``, which is one text, or several named texts."""
     if isinstance(found, dict):
         found = list(found.values())
     if isinstance(found, list):

@@ -21,9 +21,8 @@ def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
 def _lossless_cell(candidate: Candidate, matching: Cell) -> Cell:
     """Return the candidate's cell at the γ and temperature of ``matching``.
 
-    The speedup and tokens per round in ``matching`` assume that the draft proposes its likeliest
-    token. Those in the returned cell apply to the candidate's own settings. If they are unknown,
-    return ``matching``.
+    ``matching`` assumes that the draft always proposes its likeliest token. The returned cell
+    applies to the candidate's own settings. If this cell is unknown, return ``matching``.
     """
     return candidate.surface.cell(matching.gamma, matching.temperature) or matching
 

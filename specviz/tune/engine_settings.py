@@ -95,7 +95,7 @@ def _vllm_notes(finding: Finding) -> list[str]:
         )
         if finding.top_k or finding.top_p < 1:
             notes.append(
-                'With "probabilistic", too, top-k and top-p apply to the target only, not to the '
+                'Even with "probabilistic", top-k and top-p apply only to the target, not to the '
                 "draft."
             )
     notes += [
@@ -319,9 +319,10 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return a model's name or folder, and the code of a further ``from_pretrained`` argument.
+    """Return the model argument of ``from_pretrained``, and the code of a further argument.
 
-    The further argument names a GGUF file in its folder; it is empty for other models.
+    For a GGUF file, these are its folder and an argument that names the file. For other models,
+    they are the model's name or folder, and "".
     """
     if not is_gguf(model):
         return model, ""

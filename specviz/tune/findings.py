@@ -29,10 +29,10 @@ RATE_DIGITS = 4
 class Finding(Value):
     """The models and settings for another engine. Models are folders or names on the Hub.
 
-    ``prompt``: the first scored prompt; with ``chat``, the user message after the messages
-    ``before``. ``cumulative``: the probabilities that the first 1, 2, …, γ candidates are all
-    accepted, for every acceptance rule under which they are known. ``tau``: the tokens per round in
-    specviz.
+    ``prompt``: the first scored prompt. With ``chat``, it is the user message that follows the
+    messages ``before``. ``cumulative``: for each acceptance rule, the probabilities that the first
+    1, 2, …, γ candidates are all accepted. A rule with unknown probabilities is left out.
+    ``tau``: the tokens per round in specviz.
     """
 
     target: str
@@ -105,7 +105,8 @@ class Finding(Value):
 class Snippet(Value):
     """A text to paste, with the engine's acceptance rule and expected tokens per round.
 
-    ``rule`` and ``tau`` are None if acceptance is imposed or not known.
+    ``rule`` and ``tau`` are None if they are unknown, or if the text makes the engine accept
+    candidates at given rates.
     """
 
     label: str

@@ -28,8 +28,8 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
     Args:
         field: Number of candidates, two or more.
-        budget: Number of measurements in the whole race. In each stage, the race may exceed its
-            share of the budget by one measurement of each candidate.
+        budget: Number of measurements in the whole race. The stages share it equally. A stage
+            may exceed its share by one measurement of each candidate.
     """
     assert field >= 2
     count = math.ceil(math.log2(field))
@@ -44,8 +44,8 @@ def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
     """Return the indices of the ``count`` fastest candidates, in ascending order.
 
     Args:
-        logs: Logarithms of each candidate's speeds, whose trimmed means are compared. Candidates
-            without a speed rank last.
+        logs: Logarithms of each candidate's speeds. The trimmed means of these logarithms are
+            compared. Candidates without a speed rank last.
     """
     means = [_mean(each) for each in logs]
     ranked = sorted(range(len(logs)), key=lambda place: -means[place])
@@ -53,7 +53,7 @@ def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
 
 
 def mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """Return the prompts in turn from each kind, so that the first few cover all kinds."""
+    """Reorder the prompts: take one of each kind in turn, so that the first few cover all kinds."""
     by_kind: dict[str | None, list[SuiteItem]] = {}
     for each in items:
         by_kind.setdefault(each.kind, []).append(each)

@@ -12,11 +12,11 @@ from specviz.formats.ollama import is_gguf
 from specviz.tune.findings import EngineSettings, Finding, Snippet
 
 _KEYS = (
-    "LM Studio names the two models by keys of its own, which `lms ls` lists. If the names above "
+    "LM Studio identifies models by its own keys, which `lms ls` lists. If the two names above "
     "differ from these keys, replace the names."
 )
 _NOT_RUN = (
-    "The acceptance rule is that of llama.cpp, which LM Studio uses for GGUF files. The rule was "
+    "LM Studio runs GGUF files with llama.cpp, so the acceptance rule is llama.cpp's. The rule was "
     "not tested in LM Studio itself. "
     "The SDK may change its fields in a feature release."
 )

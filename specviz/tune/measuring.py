@@ -21,9 +21,10 @@ Choice = tuple[Candidate, Cell]
 
 
 class MeasuredCell(Value):
-    """The speedup at a candidate's γ and temperature, as expected before the runs and as measured.
+    """The expected and the measured speedup at one γ and temperature of a candidate.
 
-    The interval covers the variation between prompts; with one prompt, between repeated runs of it.
+    The interval covers the variation between prompts. If there is only one prompt, the interval
+    covers the variation between repeated runs.
     """
 
     label: str
@@ -37,7 +38,7 @@ class MeasuredCell(Value):
 
     @property
     def error(self) -> float | None:
-        """Return measured / expected - 1."""
+        """Return the relative error of the expectation: measured / expected - 1."""
         if self.expected is None or self.speedup is None:
             return None
         return self.speedup / self.expected - 1.0

@@ -1,11 +1,12 @@
 """Which methods Tune supports, and how it finds the speed of each.
 
-For most methods, every token of a text that the target wrote has an acceptance probability, from
-which the expected rounds along the text follow (``theory.along``). With prompt lookup, the text
-determines the rounds. For block verification and trees, the text gives only a lower bound: on
-average, they accept at least as many candidates as one chain with token-by-token verification. For
-``draft_until="cost"``, dynamic trees and heads, the text gives no expected rounds. If step costs do
-not cover a method's rounds, short runs measure the speed (``method_runs``).
+The target writes a text. For most methods, every token of the text has an acceptance probability.
+The expected rounds along the text follow from these probabilities (``theory.along``). With prompt
+lookup, the text determines the rounds. For block verification and trees, the text gives only a
+lower bound: on average, they accept at least as many candidates as one chain with token-by-token
+verification. For ``draft_until="cost"``, dynamic trees and heads, the text gives no expected
+rounds. If step costs do not cover a method's rounds, short runs measure the speed
+(``method_runs``).
 """
 
 from __future__ import annotations

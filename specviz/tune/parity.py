@@ -2,8 +2,8 @@
 
 Along each answer of the engine, the head drafts greedily, as vLLM and llama.cpp do by default.
 Rounds then depend on the text alone, so the reference has no sampling noise. If an answer at
-temperature 0 differs from what our target would write, our target's own text for the prompt is used
-instead. ``parity_findings.py`` compares the engine's counts with the reference.
+temperature 0 differs from the text that our target writes for the prompt, our target's text is used
+instead of the answer. ``parity_findings.py`` compares the engine's counts with the reference.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Reference(Value):
         return [[text.number for text in each.texts] for each in self.sample.units]
 
     def grouped(self, members: Sequence[Sequence[int]]) -> Reference:
-        """Return a reference whose units are sums of units of this one.
+        """Return a reference with larger units: each is the sum of several units of this reference.
 
         Each entry of ``members`` lists the indices of the units to add up.
         """
@@ -105,8 +105,8 @@ def report_of(
 
     Args:
         references: one for each sample of the measurement.
-        settings: counts for each choice of head settings, the files' own first; empty if no
-            others were tried.
+        settings: counts for each choice of head settings. The settings in the head's files come
+            first. Empty if no other settings were tried.
         tried: the number of settings to choose from, for the correction of intervals.
         departures: for each prompt, the share of tokens that our target clearly would not choose.
         other: another engine's name, and the reference for its answers to the same prompts.
@@ -189,14 +189,17 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
         if unclear := [each for each in positions if _may_be_as_low(each, first)]:
             span = _span(unclear[0].given.low, unclear[0].given.high)
             where += (
-                f" At position {unclear[0].position} it is {span}, so acceptance may be lower "
-                f"there, too. Then more causes are possible: {_FROM_THE_START}."
+                f" At position {unclear[0].position}, the difference is {span}, so acceptance may "
+                f"be lower there, too. If so, more causes are possible: {_FROM_THE_START}."
             )
     yield _finding("positions", low, high, f"{what}. {where}")
 
 
 def _may_be_as_low(earlier: PositionResult, first: PositionResult) -> bool:
-    """Return whether half of the difference at ``first`` is possible at an earlier position."""
+    """Return whether ``earlier`` comes before ``first`` and may differ at least half as much.
+
+    The difference is the engine's acceptance rate minus the reference's.
+    """
     difference = first.given.engine - first.given.reference
     return earlier.position < first.position and earlier.given.low < difference / 2
 
@@ -210,8 +213,8 @@ def _setting(
 ) -> tuple[str, list[Finding]]:
     """Return the head settings whose counts are nearest to the engine's, and the findings.
 
-    The list is empty unless these settings are clearly nearer than those of the head's files. If
-    other settings are nearest, but not clearly nearer, the first value is "".
+    If the settings in the head's files are nearest, there is no finding. If other settings are
+    nearest, but not clearly nearer than the settings in the files, return "" and no finding.
     """
     if not settings:
         return "", []
@@ -233,9 +236,8 @@ def _setting(
     ]
     sentence = (
         f"The engine's acceptance fits the setting {best.words} better than the setting in the "
-        f"head's files. The engine's counts are nearer to the counts with {best.words} than to "
-        f"those with the files' setting. The difference is {_range(low, high)} of the distance "
-        "between the counts with the two settings."
+        "head's files. On a scale from −100 % (the counts with the files' setting) to 100 % (the "
+        f"counts with {best.words}), the engine's counts are at {_range(low, high)}."
     )
     if alike:
         sentence += f" Other settings that cannot be ruled out: {'; '.join(alike)}."
@@ -290,7 +292,7 @@ def _against_engine(
             "engine",
             low,
             high,
-            f"Relative to each engine's reference, this engine's τ is {much} than with {name}.",
+            f"Relative to each engine's reference, this engine's τ is {much} than the τ of {name}.",
         )
 
 

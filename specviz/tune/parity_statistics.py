@@ -21,7 +21,7 @@ _LEAST_DIFFERENT = 4  # prompts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """An estimate; the residuals of the prompts give its interval, and their mean is 0."""
+    """An estimate with a residual per prompt. The residuals give its interval; their mean is 0."""
 
     value: float
     residuals: np.ndarray
@@ -40,7 +40,7 @@ class Estimate:
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Estimate | None:
-    """Return the ratio of the sums; None if the divisor is 0."""
+    """Return the sum of ``over`` divided by the sum of ``under``; None if the divisor is 0."""
     top, bottom = np.asarray(over, float), np.asarray(under, float)
     if bottom.sum() == 0:
         return None
@@ -71,8 +71,8 @@ def at_position(counts: Sequence[Counts], position: int, given: int) -> Estimate
 def distance(engine: Counts, other: Counts, gamma: int) -> float:
     """Return the distance between two counts of the same text.
 
-    It is the sum of the absolute differences (rounds, and accepted candidates at each position),
-    divided by the engine's rounds.
+    The counts may differ in the rounds, and in the accepted candidates at each position. The
+    distance is the sum of the absolute differences, divided by the engine's rounds.
     """
     pairs = zip(engine.padded(gamma), other.padded(gamma), strict=True)
     apart = abs(engine.drafts - other.drafts) + sum(abs(one - two) for one, two in pairs)

@@ -58,7 +58,7 @@ class EngineText(Value):
 
 
 class Unit(Value):
-    """Answers that the engine wrote at the same time, and how much its counters grew meanwhile."""
+    """Answers that the engine wrote simultaneously, and how much its counters grew meanwhile."""
 
     texts: tuple[EngineText, ...]
     counts: Counts
@@ -118,9 +118,9 @@ class ConditionResult(Value):
 
 
 class Rates(Value):
-    """An acceptance rate of the engine and of the reference.
+    """An acceptance rate of the engine, and the reference for this rate.
 
-    ``low`` and ``high``: the interval of the difference.
+    ``low`` and ``high``: the ends of the interval of the difference, engine minus reference.
     """
 
     engine: float

@@ -34,8 +34,9 @@ class Question(Value):
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
     writes for each prompt at the ranked temperature. At temperature 0 these texts would be equal,
-    so the target writes only one.
-    ``text_budget``: seconds for more continuations of a single prompt while its interval is wide.
+    so the target writes only one text.
+    ``text_budget``: if there is only one prompt, how many seconds the target may spend on further
+    continuations while the interval of the speedup is wide.
     """
 
     lanes: tuple[Lane, ...]
@@ -99,7 +100,7 @@ class Question(Value):
 
     @property
     def num_texts(self) -> int:
-        """Return the number of texts of one candidate."""
+        """Return how many texts are scored for one candidate."""
         more = self.continuations - 1 if self.temperature > 0 else 0
         return len(self.items) * (len(self.temperatures) + more)
 
@@ -121,7 +122,8 @@ class Question(Value):
 def enough_continuations(items: Sequence[SuiteItem]) -> int:
     """Return how many different texts the target should write for each prompt.
 
-    The interval of a speedup needs several texts, so a single prompt gets several.
+    The interval of a speedup needs several texts. So a single prompt gets several texts, and each
+    of several prompts gets one text.
     """
     return _ENOUGH_TEXTS if len(items) == 1 else 1
 

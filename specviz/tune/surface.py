@@ -2,9 +2,9 @@
 
 The speedup follows from the acceptance along each text and the step costs. Expected rounds along a
 text are computed exactly from the acceptance probability of each token (``theory.along``). Rounds
-cut short by the end of a text are left out, as in the figures of a run. The interval combines two
-errors: that of the step costs, and that of the texts (Student's t over texts or, for few texts,
-over their segments).
+cut short by the end of a text are left out, as in the figures of a run. The interval combines the
+error of the step costs and the error of the texts. For the error of the texts, it uses Student's t
+over the texts. If there are few texts, it uses Student's t over their segments.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[
 def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
     """Return the half-width of the 95 % interval of a log ratio of sums, log(Σ first / Σ second).
 
-    The interval is linearized. None for fewer than two pairs of values.
+    The interval is linearized. The result is None for fewer than two pairs of values.
     """
     count = len(units)
     if count < 2:

@@ -49,12 +49,13 @@ Found = PairFound | ScoredText | CostsFound
 class TextStudy(Value):
     """A study that yields the pair, stored step costs, every scored text, and missing step costs.
 
-    ``config`` sets the length, the seed and the method. ``written``: the token ids of texts
-    to score that another study wrote, ordered by sampling, prompt and continuation.
-    ``continuations``: the number of texts for each prompt at the first sampling; one if that
-    sampling is greedy. The first of these texts has the configuration's seed plus
-    ``first_continuation``; the seed of every next text is 1 higher. ``text``: a text to score after
-    each prompt, instead of text that the target writes. ``costs``: whether to yield step costs.
+    ``config`` sets the length, the seed and the method. ``written``: the token ids of the texts to
+    score, if another study wrote them already. They are ordered by sampling, prompt and
+    continuation. ``continuations``: the number of texts for each prompt at the first sampling. If
+    the first sampling is greedy, there is only one text. The first text has the configuration's
+    seed plus ``first_continuation``; the seed of every next text is 1 higher. ``text``: a text to
+    score after each prompt, instead of text that the target writes. ``costs``: whether to yield
+    step costs.
     """
 
     items: tuple[SuiteItem, ...]
@@ -148,7 +149,7 @@ class TextStudy(Value):
     def _tokens(
         self, pair: Pair, config: RunConfig, item: SuiteItem, place: int
     ) -> tuple[list[int], Sequence[int]]:
-        """Return the token ids of the prompt, and those of the text."""
+        """Return the token ids of the prompt, and the token ids of the text."""
         from specviz.engine.model.chat import encode_prompt
 
         if self.text is not None:
@@ -168,10 +169,10 @@ class TextStudy(Value):
         return [part for part in parts if part]
 
     def _at(self, pair: Pair, temperature: float) -> RunConfig:
-        """Return the settings whose step-cost table is used at this temperature.
+        """Return the settings that select the table of step costs at this temperature.
 
-        If the pair has a draft, the table includes the draft's steps, so that all candidates of the
-        pair share one table. Early exit has its own table.
+        All candidates of the pair share one table, except for early exit, which has a table of its
+        own. If the pair has a draft, the shared table includes the draft's steps.
         """
         drafter, method = self.config.drafter, self.config.draft_method
         if method.needs_draft or not method.has_steps:

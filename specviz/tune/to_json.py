@@ -23,7 +23,8 @@ SCHEMA = 1
 def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
     """Convert an answer to JSON values.
 
-    ``surface`` has the cells of the best candidate, or of the first if no candidate is ranked.
+    ``surface`` has the cells of the best candidate. If no candidate is ranked, it has the cells of
+    the first candidate.
     """
     first = answer.best[0] if answer.best else None
     shown = first or next(iter(answer.candidates), None)

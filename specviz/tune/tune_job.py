@@ -155,10 +155,11 @@ class TuneJob(MakerJob):
         return question.continuations + self._num_texts - question.num_texts
 
     def _num_more(self, seconds: float) -> int:
-        """Return how many further continuations to score now: those needed, if there is time.
+        """Return how many further continuations to score now.
 
-        With few texts, the estimate of the needed number is rough. So one call at most doubles the
-        number of continuations; then the caller calls again for a better estimate.
+        The result is the number that the interval still needs, if there is time for so many. With
+        few texts, this number is a rough estimate. So the result is at most the number of
+        continuations so far. The caller scores them, then calls again for a better estimate.
         """
         best, have = self.answer.best, self._continuations
         if best is None or not best[1].num_texts or not self._seconds:
@@ -177,7 +178,7 @@ class TuneJob(MakerJob):
             began = self._clock()
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
-        """Return whether the speed must be measured in short runs, and can be."""
+        """Return whether short runs are necessary to measure the speed, and possible."""
         costs, config = candidate.costs.get(self.question.temperature), candidate.lane.config
         predicted = covers_rounds(costs, config) and not config.draft_method.needs_head
         return self._wants_costs and self.question.text is None and not predicted
@@ -214,10 +215,11 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
-        """Return the token ids of texts that were scored with another candidate, to use them again.
+        """Return the token ids of another candidate's texts, to score them again with ``lane``.
 
-        That candidate has the same target as ``lane``, and all its texts are scored. The result is
-        () if there is no such candidate. ``first``: the index of the first text to return.
+        The other candidate has the same target as ``lane``, and all its texts are scored. The
+        result is () if there is no such candidate. ``first``: the index of the first text to
+        return.
         """
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place

@@ -26,9 +26,10 @@ class _TooLargeError(Exception):
 
 
 class BodyLimit:
-    """Middleware: HTTP gets 413, a WebSocket is closed with 1009.
+    """Middleware that refuses what is above the limit.
 
-    A declared length is checked before the body is read; without one, the bytes are counted.
+    A request is answered with 413, and a WebSocket is closed with 1009. A request's declared length
+    is checked before the body is read. The bytes are also counted while the body is read.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -91,7 +92,7 @@ class BodyLimit:
 
 
 def limit_uploads() -> None:
-    """Make the upload boxes of the pages refuse and name files above the limit."""
+    """Make the pages' upload boxes refuse files above the limit, and show the files' names."""
     limit = math.floor(the_settings().limits.request_body / 2**20)
     config.set_option(_UPLOAD_SIZE, max(1, min(_upload_size_at_start(), limit)))
 

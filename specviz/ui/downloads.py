@@ -55,8 +55,8 @@ class OfferedFiles:
     def may_fetch(self, content: bytes, person: Person | None) -> bool:
         """Return whether the person may fetch a file.
 
-        The owner may fetch all files. Without a login, ``person`` is None, and so are all files
-        unknown here.
+        The owner may fetch all files. Any other person who is logged in may fetch only files that
+        were made for this person. Without a login, every file that is not noted may be fetched.
         """
         if person is not None and person.role == Role.OWNER:
             return True
@@ -101,7 +101,7 @@ def _noted(data: Data, person: Person) -> Data:
 class OwnDownloads:
     """Middleware that hides the downloads of a person from everybody else except the owner.
 
-    The gate before it names the person in the scope, under ``PERSON_IN_SCOPE``.
+    The gate, which runs earlier, puts the person into the scope (``PERSON_IN_SCOPE``).
     """
 
     def __init__(self, app: ASGIApp, read: Callable[[str], bytes | None] | None = None) -> None:

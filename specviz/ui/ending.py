@@ -1,7 +1,8 @@
 """The end of the server: runs in progress are stored, even if a connection does not close.
 
-The server first waits until its connections have closed, which a client may never do. So the
-storing begins with the signal, in a thread, and the server's shutdown only waits for it.
+At a signal, the server first waits until its connections have closed. A client may never close its
+connection. So a thread begins to store the runs at the signal, and the shutdown only waits for the
+thread.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SIGNALS = ("SIGTERM", "SIGINT")
 
 
 class Ending:
-    """Calls ``store`` in a thread at the first signal or, without one, at ``wait``."""
+    """Calls ``store`` once in a thread: at the first signal or, if no signal came, in ``wait``."""
 
     def __init__(self, store: Callable[[], None]) -> None:
         self._store = store
@@ -28,14 +29,14 @@ class Ending:
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait until everything is stored; begin with it if no signal came."""
+        """Wait until everything is stored. If no signal came, begin to store."""
         self.begin()
         assert self._thread is not None
         self._thread.join()
 
     @contextmanager
     def at_signals(self) -> Iterator[None]:
-        """Begin at a signal, before the server's own handler, which is called next."""
+        """Within the block, begin to store at a signal, then call the server's own handler."""
         before = dict(self._installed())
         try:
             yield

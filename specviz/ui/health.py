@@ -1,7 +1,7 @@
 """The health check of the server: ``GET /health`` says whether the worker process answers.
 
-The check is open to everybody, also where the pages ask for a token, so it says nothing else. Its
-answer is kept for a moment, so that many requests do not become many questions to the worker.
+The check is open to everybody, even if the pages require a token. So the answer contains nothing
+else. The answer is kept for a moment, so that many requests cause only one question to the worker.
 """
 
 from __future__ import annotations

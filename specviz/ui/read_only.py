@@ -1,4 +1,4 @@
-"""Middleware of the demo: only pages are read. Uploads and all other changes are refused."""
+"""Middleware of the demo: visitors can only read pages. Uploads and other changes are refused."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def get_ready(_app: object) -> AsyncIterator[None]:
     """Print the link with the access token and start the worker process in the background.
 
     The worker process starts this early because it needs several seconds to import its libraries.
-    The demo has no worker process. At the end, runs in progress are stopped and stored.
+    The demo has no worker process. When the server ends, runs in progress are stopped and stored.
     """
     announce_link()
     guard_outgoing()

@@ -21,7 +21,7 @@ _STALE = 3.0  # seconds after a change of page in which the previous page's reru
 
 @dataclass(slots=True)
 class OpenPage:
-    """The page that a connection has open and the one that it left, as Streamlit script hashes."""
+    """The open page of a connection and its previous page, as Streamlit script hashes."""
 
     requested: str = ""
     left: str = ""

@@ -63,14 +63,14 @@ class PrepareRequest(PairRequest):
 
 
 class CheckRequest(PairRequest):
-    """Check the files of a pair without loading it, and that it can continue ``prompts``."""
+    """Check a pair's files, and whether the pair can continue ``prompts``, without loading it."""
 
     prompts: tuple[TypedPrompt, ...] = ()
     chat: bool = False
 
 
 class RoomRequest(PairRequest):
-    """Ask what limits the simulated sizes of a pair, such as memory; takes about a second."""
+    """Ask what limits a pair's simulated sizes (for example, memory); takes about a second."""
 
 
 class StudyRequest(PairRequest):
@@ -103,7 +103,7 @@ class CancelSignal(Signal):
 
 
 class PingSignal(Signal):
-    """Ask whether the process is alive; its inbox answers at once, also during a run."""
+    """Ask whether the process is alive; the inbox of the process answers at once, even in a run."""
 
 
 # Events
@@ -153,7 +153,7 @@ class Calibrating(Value):
 
 
 class MemoryUsed(Value):
-    """Bytes of GPU memory in use if the pair is on a GPU, else bytes used by the process."""
+    """Bytes in use: GPU memory for a pair on a GPU, otherwise the process's memory."""
 
     memory_bytes: int
 
@@ -190,7 +190,7 @@ class RunRecord(RunEvent):
 
 
 class OutlookMade(RunEvent):
-    """The predicted speedups of a run, sent if ``RunStarted`` could not have them yet."""
+    """The predicted speedups of a run, sent if they were not yet known for ``RunStarted``."""
 
     outlook: Outlook
 

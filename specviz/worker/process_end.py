@@ -33,7 +33,7 @@ def failed_start(code: int | None) -> SpecvizError:
 
 
 def is_device_fault(error: BaseException) -> bool:
-    """Return whether this process can no longer use the device because of the error."""
+    """Return whether the error makes the device unusable for this process."""
     names = (kind.__name__ for kind in type(error).__mro__)
     known = isinstance(error, RuntimeError) and any(each in str(error) for each in _FAULTS)
     return known or "AcceleratorError" in names

@@ -60,7 +60,7 @@ def test_they_share_one_clock_and_survive_a_reload(
     assert serious_violations(page) == []
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download a replay (HTML)").click()
-    assert "no speedup between them is computed" in waiting.value.path().read_text()
+    assert "No speedup between these runs is computed" in waiting.value.path().read_text()
     page.reload()
     page.wait_for_selector('[data-testid="race-lane"] >> nth=3')
     assert table_of(page, TABLE) == cells

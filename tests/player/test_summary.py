@@ -192,14 +192,14 @@ def test_imprecise_step_costs_are_not_listed_one_by_one() -> None:
         (
             {},
             (2.5, 2.7),
-            "The measured speedup is higher (2.50 to 2.70 times): the step costs, measured at "
-            "another time, do not explain the difference.",
+            "The measured speedup is higher than predicted (2.50 to 2.70 times). The step costs, "
+            "which were measured at another time, do not explain the difference.",
         ),
         (
             {"drift": 0.4},
             (1.1, 2.0),
-            "The measured speedup is lower (1.10 to 2.00 times): the step costs are imprecise, "
-            "because the machine was busy when they were measured.",
+            "The measured speedup is lower than predicted (1.10 to 2.00 times). The step costs are "
+            "imprecise, because the machine was busy when they were measured.",
         ),
     ],
 )

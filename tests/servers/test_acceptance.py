@@ -181,7 +181,7 @@ def test_two_engines_are_compared(models: Models) -> None:
     old, new = (measured(models, Faults(head=each)) for each in (models.recycled, models.head))
     _, second = compared(models, old, new)
     assert kinds(second) == ["engine"]
-    assert "higher than with vLLM 0.32.0" in second.findings[0].sentence
+    assert "higher than the τ of vLLM 0.32.0" in second.findings[0].sentence
     assert not second.lower
 
 

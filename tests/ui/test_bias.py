@@ -169,7 +169,7 @@ def test_shows_over_accepting_runs_of_the_session() -> None:
     assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
     assert "3 tested tokens with ε 0.1; recovered tokens are drawn from the residual" in words(app)
     assert "2 dots for the 3 tested tokens of the newest over-accepting run" in words(app)
-    assert "The models agree on 1 of the tested tokens." in words(app)
+    assert "Tokens on which the models agree have no dot: 1 of 3." in words(app)
 
 
 def test_rerun_after_a_change_is_fast() -> None:

@@ -286,7 +286,7 @@ def test_trend_sentence_names_falls_and_rises() -> None:
 # Phrases that only the evidence of these runs contains.
 PHRASES: dict[RunName, tuple[str, ...]] = {
     "speed": ("best γ would be",),
-    "estimates": ("yielded all 6 tokens", "of the rounds are full"),
+    "estimates": ("yielded all 6 tokens", "all candidates are accepted in"),
     "drafts": ("M 1:", "M 2:", "M 4:", "rejections per 100 tokens"),
     "blocks": ("candidates were accepted", "of the same candidates are"),
     "residual": ("is drawn from the residual", "is drawn from the target itself"),
@@ -329,7 +329,7 @@ def test_plane_draws_a_dot_per_token(
     cut = replace(leftover, plane=many)
     assert dots_sentence(cut) == (
         "a dot for each of the first 600 of 700 tokens on which the models differ, out of 750 "
-        "tested tokens; on 50 tokens, the models differ by less than 0.0001"
+        "tested tokens; 50 tokens have no dot, because the models differ there by less than 0.0001"
     )
     drawn = plane_of(cut)
     assert len(next(each for each in drawn.data if each.name == "tokens of the run").x) == 600

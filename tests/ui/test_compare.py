@@ -112,7 +112,7 @@ def test_leaves_out_the_fifth_lane_of_the_link() -> None:
     cards = Cards()
     cards.take([f"gamma={gamma}" for gamma in range(1, 7)], PairSpec())
     assert [lane.config.gamma for lane in cards.lanes] == [1, 2, 3, 4]
-    assert cards.refused == ["At most 4 lanes: the others are left out."]
+    assert cards.refused == ["A comparison has at most 4 lanes."]
 
 
 def test_clips_link_values_to_the_sliders() -> None:

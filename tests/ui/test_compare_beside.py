@@ -19,7 +19,7 @@ from tests.ui.compare_page import compare_page, lanes_of, unescaped
 from tests.ui.paging import sent, sound
 from tests.ui.runs_page import choose, runs_page
 
-NO_SPEEDUP = "no speedup between them is computed"
+NO_SPEEDUP = "No speedup between these runs is computed"
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_run_is_handed_over_once(library: Library) -> None:
         sound(app.button(key="runs_compare").click().run())
     assert sorted(app.session_state["runs for compare"]) == sorted([theirs, ours])
     assert len(app.session_state["compare_lanes"]) == 1
-    assert "Left out: 1 run with the same settings as a lane." in said(app)
+    assert "Left out: 1 run with the same pair and settings as an added lane." in said(app)
 
 
 def test_the_last_visit_replaces_the_runs_handed_over(library: Library) -> None:

@@ -83,7 +83,7 @@ def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) ->
     again = until_over(kept, "prompt")
     assert (again.state, again.found) == ("done", 4)
     assert again.comparison.verdict == comparison.verdict
-    assert "4 of the runs were already kept" in words(kept)
+    assert "4 of the runs were already in the library" in words(kept)
     by_kind = compare_by_kind({"compare_length": "16", "compare_tab": "By kind"})
     found_again(by_kind, comparison)
 

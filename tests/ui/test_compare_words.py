@@ -46,8 +46,8 @@ def test_kinds_with_different_interval_units_are_named() -> None:
     alone = kind(None, ratio("seeds", count=1))
     assert kinds_with_intervals([story]) == "95 % intervals over prompts."
     assert kinds_with_intervals([poem, poem]) == "95 % intervals over repeats."
-    assert kinds_with_intervals([alone]) == "No intervals, with one run."
+    assert kinds_with_intervals([alone]) == "No intervals (a single run)."
     assert kinds_with_intervals([story, poem, alone]) == (
         "95 % intervals over prompts for story; 95 % intervals over repeats for poem; "
-        "no intervals, with one run for no kind."
+        "no intervals (a single run) for no kind."
     )

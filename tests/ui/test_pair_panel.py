@@ -215,7 +215,7 @@ def test_two_tokenizers_use_their_common_tokens(tmp_path: Path) -> None:
     assert not app.toggle(key="shared_vocabulary").value
     sound(app.toggle(key="shared_vocabulary").set_value(True).run())
     sound(app.button(key="check_pair").click().run())
-    until(app, lambda: "Shared: 390 of the target's 700 tokens" in words(app))
+    until(app, lambda: "Shared vocabulary: 390 of the target's 700 tokens" in words(app))
     app.slider(key="length").set_value(16)
     sound(app.button(key="run").click().run())
     until_over(app)

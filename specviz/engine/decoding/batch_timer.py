@@ -1,8 +1,7 @@
 """Time plain steps, drafting and verification of a batch of sequences, as in a batched run.
 
-The caches hold random keys and values instead of those of a text: the time of a pass depends on how
-many rows are read, not on what is in them. As in ``step_timer.py``, the times include drawing the
-tokens.
+The caches hold random keys and values. The time of a pass depends on how many cache rows it reads,
+not on the values in the rows. As in ``step_timer.py``, the times include drawing the tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ Clock = Callable[[], float]  # returns seconds
 
 
 class BatchTimer:
-    """Times plain steps, drafting and verification of ``batch`` sequences that share model passes.
+    """Times plain steps, drafting and verification for a batch of ``batch`` sequences.
+
+    One model pass serves all sequences of the batch.
 
     ``longest``: the greatest context length that will be timed.
     """

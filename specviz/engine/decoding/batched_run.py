@@ -1,14 +1,13 @@
-"""Runs of several prompts that share the passes of their models.
+"""Run several prompts together, so that one model pass serves several runs.
 
 Each run is an ordinary run with its own text, caches, random numbers and acceptance. The runs share
-only the passes: one pass of a model serves several runs. With compiled steps, a run always emits
-the same text as if it ran alone. With other steps, rounding may change the text where two tokens
-are almost equally likely.
+only the model passes. With compiled steps, a run always emits the text that it would emit alone.
+With other steps, rounding may change the text where two tokens are almost equally likely.
 
 The runs advance in lockstep: all draft, then one target pass verifies the candidates of all. A run
 that accepts few candidates continues from its own position in the text. The other runs do not wait
-for it, and no cache rows move. There is no scheduler: runs begin together, and no new run takes the
-place of one that has ended.
+for it, and no cache rows move. There is no scheduler: all runs begin together, and no new run
+begins when a run ends.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
     Args:
         seeds: One seed per run; if empty, every run uses the configuration's seed.
-        padded: Whether every pass has the same number of rows for every sequence.
+        padded: Whether all sequences have equally many rows in a pass.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
     def _begin(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> Run:
         """Return a run of one prompt.
 
-        ``pair``: the pair that ``_batched`` returned, so the run shares passes with the others.
+        ``pair``: the pair that ``_batched`` returned. Runs of this pair share their model passes.
         """
 
     @abstractmethod
@@ -101,9 +100,10 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
         *,
         padded: bool,
     ) -> tuple[Pair, list[StepBatch]]:
-        """Return a copy of the pair whose models share passes among the prompts, and its batches.
+        """Return a copy of the pair for runs that share model passes, and the copy's batches.
 
-        A ``StepBatch`` replaces each model's weights. The draft's batch, if any, comes first.
+        In the copy, a ``StepBatch`` replaces each model's weights. The draft's batch, if any, comes
+        first.
         """
         capacity = max(
             room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)[0]
@@ -129,7 +129,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
 
 
 class BatchedSpeculation(_Lockstep[Speculation, Round]):
-    """An iterator over tuples with the next round of each of several speculative runs.
+    """Advances several speculative runs; yields a tuple with each run's next round.
 
     A round's times include the work for the other runs of the batch.
     """
@@ -159,7 +159,7 @@ class BatchedSpeculation(_Lockstep[Speculation, Round]):
 
 
 class BatchedPlainRun(_Lockstep[PlainRun, int]):
-    """An iterator over tuples with the next token of each of several plain runs."""
+    """Advances several plain runs; yields a tuple with each run's next token."""
 
     def _check(self, pair: Pair, config: RunConfig) -> None:
         """Do nothing: a batch can run every configuration of plain decoding."""
@@ -176,7 +176,7 @@ def read_together(readings: Sequence[Reading[Any]], batches: Sequence[StepBatch]
 
     Each generator yields the passes that it needs (see ``feeds.py``). A batch in ``batches`` makes
     a pass only if no generator waits for a pass of an earlier batch. So if the draft's batch comes
-    before the target's, one target pass serves all runs.
+    before the target's batch, one target pass serves all runs.
     """
     results: list[Any] = [None] * len(readings)
     waiting = dict[int, Feed]()

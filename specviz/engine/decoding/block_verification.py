@@ -54,7 +54,7 @@ class BlockJudge:
 
 
 def joint_weights(ratios: list[float]) -> list[float]:
-    """Return the joint weights: 1, then one for each candidate.
+    """Return 1 and then the joint weight of each candidate.
 
     A candidate's weight is the previous weight times its ratio, but at most 1. ``ratios``: each
     candidate's target probability divided by its draft probability.
@@ -82,8 +82,9 @@ def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -
 def acceptance_coins(weights: list[float], totals: list[float]) -> list[float]:
     """Return for each candidate the probability that its test in block verification succeeds.
 
-    For candidate i, counted from 1, it is Z_i / (Z_i + 1 - p_i), where p_i is ``weights[i]`` and
-    Z_i is ``totals[i]``, the sum of row i of ``residuals``. For the last candidate, it is p_i.
+    For candidate i, counted from 1, the probability is Z_i / (Z_i + 1 - p_i), where p_i is
+    ``weights[i]`` and Z_i is ``totals[i]``, the sum of row i of ``residuals``. For the last
+    candidate, the probability is p_i.
     """
     coins: list[float] = []
     last = len(weights) - 1

@@ -1,11 +1,11 @@
 """One column of the step-cost table: step times of both models at one context length.
 
 A *row* alternates between draft phases of one kind and verifications of one length, and times both.
-They alternate in a run, too, so the processor caches are in the same state as in a run. Plain
-target steps follow. The row's times are divided by the median of the plain steps just before and
-just after the row. So if the machine slows down for a second, the quotients hardly change: both
-times grow alike. Tree rounds are timed in separate rows. ``step_timer.py`` times single steps;
-``costs.py`` fills the table.
+Drafting and verification alternate in a run, too, so the processor caches are in the state of a
+run. Plain target steps follow. The row's times are divided by the median of the plain steps just
+before and just after the row. So if the machine slows down for a second, the quotients hardly
+change: the row's times and the plain steps' times grow alike. Tree rounds are timed in separate
+rows. ``step_timer.py`` times single steps; ``costs.py`` fills the table.
 
 A target with recurrent layers has to read some tokens again after a rollback (the pending tokens of
 ``recurrent_step.py``). It reads up to 8 pending tokens together with the next verification, and
@@ -86,7 +86,8 @@ class Cell:
 
     ``counted``: the times from which the cost is computed. For plain steps they are in seconds; for
     other steps they are divided by the median of the plain steps around them. ``fallback``: the
-    seconds of an earlier run of the step, used for planning and while ``counted`` is empty.
+    seconds that the step took when it first ran. They are used for planning, and as the cost while
+    ``counted`` is empty.
     """
 
     counted: list[float] = field(default_factory=list)
@@ -97,7 +98,7 @@ class Cell:
         return bool(self.counted) or self.fallback is not None
 
     def seconds(self, unit: float = 1.0) -> float:
-        """Return the median of ``counted``, multiplied by ``unit``; ``fallback`` if there is none.
+        """Return the median of ``counted`` times ``unit``, or ``fallback`` if ``counted`` is empty.
 
         ``unit``: 1, or the seconds of a plain step if ``counted`` is relative to plain steps.
         """
@@ -147,7 +148,9 @@ class Column:
         self._tree = _Tree() if self._steps.drafts_trees else None
 
     def begin(self, order: Sequence[int]) -> None:
-        """Feed the context, then run every kind of step once, for planning and as fallbacks.
+        """Feed the context, then run every kind of step once.
+
+        The times of these steps are used for planning and as fallbacks.
 
         ``order``: the verification lengths in the order in which they are run.
         """
@@ -166,11 +169,11 @@ class Column:
     def row(self, tokens: int, turns: int) -> None:
         """Time ``turns`` turns (a draft phase, then a verification), followed by plain steps.
 
-        As in a run, all turns draft and verify the same numbers of tokens; ``tokens`` are verified.
-        The time of an additional first turn is ignored, because the processor caches still hold
-        data of the previous row. The times of the first plain steps are ignored, too. These steps
-        bring the processor caches into the state that they have when the target decodes alone:
-        after about ten plain steps, the caches contain the target's weights, if the weights fit.
+        Every turn verifies ``tokens`` tokens. The time of an additional first turn is ignored,
+        because the processor caches still hold data of the previous row. The times of the first
+        plain steps are ignored, too. These steps bring the processor caches into the state that
+        they have when the target decodes alone: after about ten plain steps, the caches contain the
+        target's weights, if the weights fit.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -254,7 +257,7 @@ class Column:
         """The relative errors of ``draft_costs`` (see ``Cell.error``).
 
         A later step is not timed alone: its cost is computed from the longest draft phase and the
-        first step, and gets the error of the longest phase.
+        first step. Its error is the error of the longest draft phase.
         """
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
@@ -262,7 +265,7 @@ class Column:
     def target_errors(self) -> list[float]:
         """The relative errors of ``target_costs`` (see ``Cell.error``).
 
-        The error of an interpolated cost is the larger error of its two measured neighbours.
+        An interpolated cost has two measured neighbours; its error is the larger of their errors.
         """
         found = {n: cell.error for n, cell in self.verifications.items() if cell.known}
         return [self.plain.error, *(_known_or_worse_error(found, n) for n in self.verifications)]

@@ -1,14 +1,14 @@
 """Measure the step-cost table: how long each kind of step takes at each context length.
 
 The time is limited; the limit is checked before every step and while contexts are fed. One context
-length is always tried. Another one is added only if all contexts can get enough samples within the
-limit. Few contexts suffice, because costs relative to a target step hardly depend on the context.
-At every context, each kind of step first runs once; this time serves for planning and as a
+length is always tried. Another context length is added only if all contexts can get enough samples
+within the limit. Few contexts suffice, because costs relative to a target step hardly depend on the
+context. At every context, each kind of step first runs once; this time serves for planning and as a
 fallback. Then every verification length gets a first row of timed steps (see ``cost_columns.py``)
-at all contexts, then a second one, and so on. So all costs have about the same number of samples
-when time runs out. If it does, the table records how many samples its least sampled cost has, and
-which verifications are interpolated. A context is left out if its plain step, a draft phase, or its
-shortest or longest verification was not measured.
+at all contexts, then every verification length gets a second row, and so on. So if time runs out,
+all costs have about equally many samples. The table then records how many samples its least sampled
+cost has, and which verifications are interpolated. A context is left out if its plain step, a draft
+phase, or its shortest or longest verification was not measured.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _column_steps(numbers: int, rows: Sequence[int]) -> int:
 
 
 def _length_steps(rows: Sequence[int]) -> int:
-    """Return how many steps are run for one verification length or for a tree.
+    """Return how many steps are run for one verification length, or for a tree.
 
     ``rows``: as in ``_seconds``.
     """

@@ -43,7 +43,7 @@ class RoundLane(Protocol):
     prefill: Prefill
 
     def collect(self, room: int) -> PlayedRound:
-        """Return the oldest round not collected yet, and start the next one.
+        """Return the oldest round not collected yet; the device continues with later rounds.
 
         ``room``: the number of tokens that still fit in the text. Candidates that do not fit are
         left out.
@@ -94,7 +94,7 @@ class TargetLane(Protocol):
 
 
 class StepTimer(Protocol):
-    """Times the steps of both models at one context length, as they occur in a run."""
+    """Times single steps of both models at one context length."""
 
     @property
     def drafts(self) -> bool:
@@ -129,7 +129,7 @@ class StepTimer(Protocol):
 
 
 class DeviceLanes(Protocol):
-    """Creates the objects that decode a loaded pair's texts on the device or time its steps.
+    """Creates the objects that decode texts or time steps of a loaded pair on the device.
 
     New runs reuse the memory and the captured graphs of earlier runs.
     """
@@ -139,7 +139,10 @@ class DeviceLanes(Protocol):
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:
-        """Return a decoder of a run's rounds that has read all prompt tokens but the last."""
+        """Return an object that decodes a run's rounds.
+
+        The object has read all prompt tokens but the last.
+        """
         ...
 
     def target_lane(

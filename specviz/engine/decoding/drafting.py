@@ -37,7 +37,7 @@ class Drafter(Protocol):
     def wants_hidden(self) -> HiddenStates | bool:
         """The target's hidden states that ``propose`` reads.
 
-        True means the final states (``FINAL``); False means that it reads none.
+        True means the final states (``FINAL``); False means no states.
         """
         ...
 
@@ -52,10 +52,10 @@ class Drafter(Protocol):
 
         Args:
             hidden: The hidden states `[num_tokens, width]` that ``wants_hidden`` names, oldest
-                first; None if there are none. In the first round they belong to all tokens of the
-                prompt but the last. Later they belong to the tokens of the text that the last
-                target pass fed. The target has not read the history's last token yet, so this
-                token has no state.
+                first; None if there are none. In the first round, they are the states of all prompt
+                tokens but the last. Later, the last target pass fed some tokens of the text, and
+                ``hidden`` holds the states of these tokens. The target has not read the history's
+                last token yet, so this token has no state.
         """
         ...
 
@@ -74,9 +74,9 @@ def proposing(
     draws: Draws,
     hidden: torch.Tensor | None,
 ) -> Reading[Proposal]:
-    """Draft as in ``propose``, but let the caller make the passes of a draft model.
+    """Draft like ``propose``, but let the caller make the draft model's passes.
 
-    The generator yields each pass that a draft model needs, is sent the logits, and returns the
+    The generator yields each pass of the draft model, is sent the pass's logits, and returns the
     proposal. Other drafters make their own passes, so for them the generator yields nothing.
     """
     if type(drafter) is ModelDrafter:
@@ -91,7 +91,10 @@ def wanted_states(drafter: Drafter) -> HiddenStates | None:
 
 
 def proposable_by(drafter: Drafter) -> frozenset[int] | None:
-    """Return the tokens that a head can propose; None if it can propose all, or without a head."""
+    """Return the tokens that a head can propose.
+
+    Return None if the drafter has no head, or if the head can propose all tokens.
+    """
     reader = _reader_of(drafter)
     return reader.proposable if isinstance(reader, HeadReader) else None
 
@@ -120,9 +123,9 @@ def make_drafter(
 ) -> Drafter:
     """Return the drafter that the configuration names, with its own cache.
 
-    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. If an
-    earlier text and ``prompt_ids`` begin with the same tokens, the draft's cache begins with a copy
-    of the rows of these tokens.
+    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. If
+    ``prompt_ids`` begins with tokens of an earlier text, the draft's cache begins with a copy of
+    these tokens' rows.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

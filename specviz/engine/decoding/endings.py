@@ -84,7 +84,7 @@ class Endings:
 
 
 def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[int, int]:
-    """Return how many tokens the cache of a run must hold, and the greatest length of its text.
+    """Return how many tokens a run's cache must hold, and the greatest length of the run's text.
 
     Raises:
         PromptError: the prompt leaves no room for a token.

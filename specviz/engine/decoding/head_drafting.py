@@ -44,7 +44,7 @@ class HeadReader:
         return self._head.most_candidates
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """Feed the target's hidden states of the prompt.
+        """Feed the hidden states that the target computed for the prompt.
 
         The last state is left out, because the first round feeds it.
         """
@@ -66,10 +66,10 @@ class HeadReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int] | None:
-        """Feed the rows of the text's new tokens; return the next logits and the number of rows.
+        """Feed a row for each new token of the text; return the next logits and the number of rows.
 
-        Return None if ``hidden`` is None. It is None in the first round after a prompt of one
-        token, because the target has not read this token yet.
+        Return None if ``hidden`` is None. ``hidden`` is None in the first round after a prompt of
+        one token, because the target has not read this token yet.
         """
         if hidden is None:
             return None

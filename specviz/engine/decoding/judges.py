@@ -14,7 +14,7 @@ from specviz.record.run_config import RunConfig
 def make_judge(config: RunConfig, sampler: Sampler, rule: Rule | None = None) -> Judge:
     """Return the object that accepts or rejects candidates under this configuration.
 
-    ``rule``: an acceptance rule that replaces the configuration's own in a ``ChainJudge``.
+    ``rule``: an acceptance rule for a ``ChainJudge``, instead of the configuration's rule.
     """
     match config.rule:
         case "lossless" if rule is None and not config.is_chain:

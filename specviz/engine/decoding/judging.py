@@ -21,8 +21,9 @@ from specviz.values import Value
 class TargetToken(Value):
     """The token that the target sampled at a candidate's position.
 
-    With shared noise, ``margin`` is how much later the second token of the race arrives, as a
-    fraction of the sampled token's arrival time (see ``sampling.race``).
+    With shared noise, the sampled token is the first to arrive in a race (see ``sampling.race``).
+    ``margin`` is how much later the second token arrives, as a fraction of the sampled token's
+    arrival time.
     """
 
     token_id: int

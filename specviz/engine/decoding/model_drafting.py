@@ -40,7 +40,7 @@ class ModelReader:
     def begin(
         self, history: Sequence[int], hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, int]:
-        """Feed the text's new tokens; return the logits after them and how many were fed."""
+        """Feed the text's new tokens; return the next logits and the number of fed tokens."""
         del hidden
         catch_up = len(history) - self._step.length
         fed = torch.tensor(history[-catch_up:], device=self._step.device)
@@ -80,7 +80,7 @@ class ModelDrafter(ModelReader):
         return read_alone(self.proposing(history, count, draws))
 
     def proposing(self, history: Sequence[int], count: int, draws: Draws) -> Reading[Proposal]:
-        """Draft as in ``propose``: yield each pass, be sent its logits, and return the proposal."""
+        """Draft like ``propose``: yield each pass, be sent its logits, and return the proposal."""
         catch_up = len(history) - self._step.length
         chain = _GrowingChain(count, self._choose, draws, self._stopper)
         while chain.wants_more():
@@ -135,7 +135,7 @@ def draft_chain(
 
 
 class _GrowingChain:
-    """Up to ``count`` candidates, each chosen from the logits after the one before."""
+    """Up to ``count`` candidates, each chosen from the logits after the previous candidate."""
 
     def __init__(self, count: int, choose: Chooser, draws: Draws, stopper: Stopper | None) -> None:
         self._count = count

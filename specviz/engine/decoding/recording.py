@@ -57,7 +57,10 @@ class Deferred(Generic[Done]):
         self._result = compute
 
     def begin(self) -> None:
-        """Start on the background thread (CPU only); call at most once, before using the result."""
+        """Start the computation on the background thread (CPU only).
+
+        Call this method at most once, before using the result.
+        """
         if self._threaded:
             self._result = _executor().submit(self._result).result
 
@@ -74,8 +77,8 @@ class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
     Because of the shared workspace, records must be completed in the order in which they were
-    begun. Only a run at temperature 0 uses the workspace, for the distributions that its models
-    would have at temperature 1: the draft's rows, then the target's rows.
+    begun. Only runs at temperature 0 use the workspace. It holds the models' distributions at
+    temperature 1: the draft's rows, then the target's rows.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -113,7 +116,7 @@ class Recorder:
 
     @torch.inference_mode()
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:
-        """Return all values that ``read`` needs as one tensor, without waiting for the device."""
+        """Return one tensor with all values that ``read`` needs, without waiting for the device."""
         shown = self._shown_probs(both, _softmax_in_torch)
         rows = torch.cat((*shown, (shown[1] - shown[0]).clamp_(min=0.0)))
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
@@ -190,9 +193,9 @@ class Recorder:
 class _Statistics(Value):
     """Statistics of the distributions at the candidates' positions.
 
-    Every group has one row per candidate. ``own``, ``likeliest`` and ``mean``: the draft's group,
-    then the target's. ``top_ids`` and ``top_probs``: the draft's, the target's and the residual's.
-    ``totals``: only the residual's.
+    A group has one row per candidate and describes one distribution. ``own``, ``likeliest`` and
+    ``mean`` have a group for the draft, then one for the target. ``top_ids`` and ``top_probs`` have
+    groups for the draft, the target and the residual. ``totals`` has a group for the residual only.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]

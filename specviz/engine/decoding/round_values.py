@@ -24,7 +24,8 @@ def candidates_of(
 ) -> tuple[Candidate, ...]:
     """Return the round's candidates as the trace stores them.
 
-    ``overruled``: by candidate position, the uniforms of the seed that the user replaced in a fork.
+    The user may replace a candidate's uniform in a fork. ``overruled`` then has the original
+    uniform, by candidate position.
     """
     draws = uniforms[verdict_slot(0) :: 2].tolist()
     outcomes = _outcomes(tree, verdicts, output)

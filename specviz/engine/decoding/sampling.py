@@ -27,12 +27,12 @@ _UNIFORM_BITS = 24  # so few that a uniform times a float32 is exact in double p
 
 
 def draft_slot(position: int) -> int:
-    """Return the index, among a round's uniforms, of the one that draws candidate ``position``."""
+    """Return the index (slot) of the uniform that draws candidate ``position``."""
     return 1 + 2 * position
 
 
 def verdict_slot(position: int) -> int:
-    """Return the index, among a round's uniforms, of the one that judges candidate ``position``."""
+    """Return the index (slot) of the uniform that judges candidate ``position``."""
     return 2 + 2 * position
 
 
@@ -57,8 +57,9 @@ class Uniforms:
 class Noise:
     """Exponential noise for every position and token, keyed by seed and position.
 
-    The token with the smallest noise / probability is a draw from the distribution (the Gumbel-max
-    trick). Two similar distributions that share the noise often draw the same token.
+    Divide each token's noise by its probability: the token with the smallest quotient is a draw
+    from the distribution (the Gumbel-max trick). Two similar distributions that share the noise
+    often draw the same token.
     """
 
     def __init__(self, seed: int, vocabulary: int, device: torch.device) -> None:
@@ -222,7 +223,7 @@ class Chooser(Protocol):
 
 
 class SampledChooser:
-    """Draws each candidate with the round's uniform for it (see ``draft_slot``)."""
+    """Draws each candidate with the candidate's own uniform (see ``draft_slot``)."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -245,7 +246,7 @@ class ArgmaxChooser:
 
 
 class SharedNoiseChooser:
-    """Draws a candidate with the noise that the target uses at the same position."""
+    """Draws a candidate with the noise that the target, too, uses at the candidate's position."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -266,7 +267,7 @@ def make_chooser(config: RunConfig, sampler: Sampler) -> Chooser:
 
 
 def race(probs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Return each token's arrival time, noise / probs.
+    """Return each token's arrival time: its noise divided by its probability.
 
     The token that arrives first is a draw from ``probs``.
     """
@@ -283,8 +284,7 @@ def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
     """Return ``probs`` restricted to the likeliest tokens, and normalised.
 
     The tokens are the smallest set whose total probability reaches ``share``. The likeliest token
-    is kept even if ``share`` rounds to 0 in float32: no probability comes before it, and only
-    tokens with ``before > 0`` are removed.
+    is kept even if ``share`` rounds to 0 in float32.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

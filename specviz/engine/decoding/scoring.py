@@ -130,8 +130,8 @@ def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
 def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
     """Return the rounds along the text if each has at most ``gamma`` candidates.
 
-    ``matched``: for each position of the text, how many tokens the drafter would propose if gamma
-    did not limit their number, and how many of them match the text.
+    ``matched``: for each position of the text, how many tokens the drafter would propose without
+    the limit gamma, and how many of these tokens match the text.
     """
     place, rounds = 0, list[tuple[int, int, int]]()
     while (left := len(matched) - place) > 0:
@@ -147,10 +147,11 @@ def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bo
 def _windows(
     makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Feed the tokens ``ids`` in chunks; yield the logits and the next tokens `[rows]` of each.
+    """Feed the tokens ``ids`` in chunks; yield each chunk's logits and next tokens `[rows]`.
 
-    There are logits `[rows, vocabulary]` for each function in ``makers``, which makes a model's
-    step. The prompt, the first ``num_prompt`` tokens, has no logits except at its last token.
+    Each function in ``makers`` makes a model's step, and a chunk has logits `[rows, vocabulary]`
+    for each of these steps. The first ``num_prompt`` tokens are the prompt. Of the prompt's tokens,
+    only the last has logits.
     """
     text = torch.tensor(ids)
     steps = [make(len(text) + 1) for make in makers]
@@ -181,9 +182,9 @@ def _logits(step: Step, fed: torch.Tensor, device: torch.device) -> torch.Tensor
 
 
 def _draft_step(pair: Pair, config: RunConfig) -> Callable[[int], Step]:
-    """Return a function that makes a step of the drafting model, given the cache capacity.
+    """Return a function that takes a cache capacity and makes a step of the drafting model.
 
-    The drafting model is the draft, or the target's first layers for an early exit.
+    In an early exit, the drafting model is the target's first layers; otherwise, it is the draft.
     """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.name == "early-exit":

@@ -4,9 +4,9 @@ Invariants: before a round, the target's cache holds all tokens of the text but 
 makes one target pass. The host waits for the device once per round. If a round fails, its run ends.
 Other runs are not affected, because every run has its own caches.
 
-If ``config.record`` is on, a round is returned only after the next round has been decoded: its
-record is completed during the next round's target pass, when the Python interpreter is mostly idle.
-When a run is stopped or fails, the pending round is returned first.
+If ``config.record`` is on, a round's record is completed during the next round's target pass, when
+the Python interpreter is mostly idle. So a round is returned only after the next round has been
+decoded. When a run is stopped or fails, the pending round is returned first.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 class Speculation(SpeculativeRun):
     """A run driven step by step from the host; a ``PipelinedRun`` decodes on the device instead.
 
-    ``drafter`` and ``rule`` replace those that the configuration names.
+    ``drafter`` and ``rule`` replace the configuration's drafter and acceptance rule.
     """
 
     def __init__(
@@ -236,8 +236,8 @@ class Speculation(SpeculativeRun):
     ) -> Reading[tuple[Tree, Verdicts, _Ending | None]]:
         """Draft, verify, and begin the record.
 
-        This function's tensors are freed on return, while the clock still runs. So the round's
-        time includes freeing them, as the time of a plain step does.
+        This function's tensors are freed on return, while the clock still runs. So a round's time
+        includes freeing its tensors. The time of a plain step includes this, too.
 
         Returns:
             The candidates' tree, the verdicts, and the function that completes the record, if any.
@@ -280,7 +280,7 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return a deferred computation that calls ``end`` and adds its records to the round.
+        """Return a deferred computation that calls ``end`` and adds the records to the round.
 
         Args:
             numbers: the indices of the candidates that have records.

@@ -125,10 +125,10 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Replace uniforms of a round by those that the user chose in ``forks``.
+    """Write the uniforms that the user chose in ``forks`` into a round's ``uniforms``.
 
     Returns:
-        The uniforms that were replaced, by candidate position.
+        The old values of the replaced uniforms, by candidate position.
     """
     overruled: dict[int, float] = {}
     for fork in forks:
@@ -140,7 +140,7 @@ def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
 
 
 def check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
-    """Raise ConfigError unless the round tested each fork's candidate at the fork's position."""
+    """Raise ConfigError unless each fork's candidate was tested at the fork's position."""
     for fork in forks:
         judged = verdicts.token_ids[: len(verdicts.path) + 1]
         if fork.place >= len(judged) or judged[fork.place] != fork.token_id:

@@ -1,4 +1,4 @@
-"""Time the steps of both models at one context length, driven from the host as in a run.
+"""Time the steps of both models at one context length; the host drives the steps.
 
 As in the decoding loop, the time of a step includes the processing of logits, the draw and the
 host's wait for the device. The time of a draft phase includes drawing the uniforms of its whole

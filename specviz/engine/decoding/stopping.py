@@ -29,7 +29,7 @@ _KEPT = 0.98  # factor on earlier evidence after each round
 
 class Stopper(Protocol):
     def should_continue(self, drafted: int) -> bool:
-        """Return whether to draft another candidate after ``drafted`` ones in this round."""
+        """Return whether to draft another candidate after ``drafted`` candidates in this round."""
         ...
 
     def observe(
@@ -108,8 +108,8 @@ class _Known:
     """Evidence from earlier rounds about acceptance and speed.
 
     ``bins``: counts of candidates in each bin of the draft's probability; ``any``: counts of all
-    candidates. ``tokens``: tokens emitted; ``steps``: their cost in target steps. The rate λ is
-    ``tokens`` / ``steps``.
+    candidates. ``tokens``: tokens emitted; ``steps``: the rounds' cost in target steps. The rate λ
+    is ``tokens`` divided by ``steps``.
     """
 
     tokens: float
@@ -119,7 +119,7 @@ class _Known:
 
     @property
     def rate(self) -> float:
-        """λ, tokens per target step; at least 1, the rate of the target alone."""
+        """λ, the tokens per target step; at least 1, because the target alone has rate 1."""
         return max(1.0, self.tokens / self.steps)
 
     def faded(self) -> _Known:
@@ -139,7 +139,7 @@ class CostStopper:
 
     Candidates are worth their cost if they are expected to add at least λ tokens for each target
     step that they cost. λ is the run's rate so far: its tokens per target step. Every k up to γ is
-    tried, because verifying one more row may be expensive while several more cost little extra.
+    tried: verifying one more row may be expensive, but further rows may then cost little.
 
     A drafted candidate's acceptance probability is estimated by the share accepted among earlier
     candidates of similar draft probability. For a candidate that is not drafted yet, the share
@@ -181,7 +181,7 @@ class CostStopper:
         self._places.clear()
 
     def _initial(self) -> _Known:
-        """Return the evidence before the first round, which is only assumed.
+        """Return the evidence that is assumed before the first round.
 
         λ is the highest expected number of tokens per target step, over all numbers of candidates.
         """

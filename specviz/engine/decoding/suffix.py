@@ -8,7 +8,8 @@ The extended match contains tokens of the text, then candidates. Drafting ends w
 the match are candidates. So a match of n tokens gives at most n candidates. A text that repeats
 itself has long matches and gives as many candidates as requested. A match has at most twice as many
 tokens as a round can have candidates; this limit bounds the cost when one token repeats. Matches
-are found with suffix automata; the one of the given texts is built once and shared by runs.
+are found with suffix automata. The automaton of the given texts is built once and shared by all
+runs.
 """
 
 from __future__ import annotations

@@ -54,10 +54,10 @@ class TargetPass:
         draws: Draws,
         forced: Mapping[int, int] | None = None,
     ) -> Reading[TargetPassResult]:
-        """Do the same as ``check``, but let the caller make the pass over a chain.
+        """Return the result of ``check``, but let the caller make the pass over a chain.
 
-        The generator yields the pass, is sent its logits, and returns the result. It makes a pass
-        over a tree itself.
+        For a chain, the generator yields the pass and is sent the logits. For a tree, the generator
+        makes the pass itself. Either way, it returns the result.
         """
         logits = (yield from self._reading(pending, proposal)).to(self._device)
         probs = self._sampler.probs(logits)
@@ -69,7 +69,7 @@ class TargetPass:
     def settle(self, valid: int, kept: Sequence[int] | None) -> None:
         """Roll the cache back to the first ``valid`` tokens of the text.
 
-        ``kept``: the nodes of a tree that are part of the text; None for a chain.
+        ``kept``: the tree nodes that are now part of the text; None for a chain.
         """
         if kept is not None:
             self.step.keep([0, *(node + 1 for node in kept)])

@@ -1,10 +1,10 @@
 """Time chosen rounds of a finished run again, with speculative decoding and with the target alone.
 
-Speculative decoding plays the rounds again; the seed decides them, so they are identical. The
-target alone is forced along the emitted tokens: each step draws a token and waits for it, as in
-plain decoding, but the token is discarded and the emitted one is fed. Both can return to earlier
-rounds without reading the prompt again. Before each timed range of rounds, steps whose time is
-ignored bring the data back into the processor caches.
+Speculative decoding plays the rounds again; the same seed gives identical rounds. The target alone
+is forced along the emitted tokens: as in plain decoding, each step draws a token and waits for the
+result, but the step discards this token and feeds the emitted token. Both ways of decoding can
+return to earlier rounds without reading the prompt again. Before each timed range of rounds, steps
+whose time is ignored bring the data back into the processor caches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _WARM_UP = 0.01  # seconds of uncounted steps or rounds before a timed range; at
 class TimedReplay:
     """Decodes ranges of rounds of a finished run again, and times them.
 
-    ``prefill``: the target's prefill time when it decodes alone. ``costs``: the step costs with
-    which the run decided how many candidates to draft.
+    ``prefill``: the target's prefill time when it decodes alone. ``costs``: the step costs from
+    which the run computed how many candidates to draft.
     """
 
     def __init__(
@@ -48,7 +48,10 @@ class TimedReplay:
         self.prefill = self._lane.prefill
 
     def alone(self, first: int, last: int) -> tuple[float, ...]:
-        """Return the target's seconds for each token of the rounds ``first`` to ``last - 1``."""
+        """Return the target's seconds for each token of these rounds, when it decodes alone.
+
+        The rounds are ``first`` to ``last - 1``.
+        """
         start = self._rounds[first].context_length
         end = start + sum(len(entry.emitted) for entry in self._rounds[first:last])
         with memory_errors(self._pair.device):

@@ -1,4 +1,4 @@
-"""Token matching: a candidate is accepted if the target samples the same token.
+"""Token matching: a candidate is accepted if the target samples this token, too.
 
 *match*: the target's token is drawn with the uniform of the candidate's verdict.
 *coupled*: draft and target draw with the same noise (Daliri et al. 2024). The noise is keyed by the
@@ -6,8 +6,8 @@ position in the text, so the text depends neither on the draft nor on where roun
 cases the target's token is emitted, so the text has the target's distribution for any draft.
 
 *match* also judges trees. At each node, the target draws one token, with the uniform of the verdict
-on the node's first child. If a child is this token, it is accepted; children before it are
-rejected, and those after it are not tested. The tree must be fixed before the target draws.
+on the node's first child. If a child is this token, the child is accepted; its earlier siblings are
+rejected, and its later siblings are not tested. The tree must be fixed before the target draws.
 """
 
 from __future__ import annotations
@@ -150,7 +150,10 @@ class _Walk:
 
 
 class IndependentDraw:
-    """Draws the target's token independently of the draft, which proposes its likeliest token."""
+    """Draws the target's token without regard to the draft.
+
+    The draft always proposes its likeliest token.
+    """
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -177,9 +180,9 @@ class SharedNoise:
         """Return the probability `[count]` that draft and target draw the same token.
 
         It is Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v). The term of v is the probability
-        that both models draw v. With tokens sorted by target/draft, the maximum is
-        target_w/target_v for w after v and draft_w/draft_v for w before v. So two cumulative sums
-        give every denominator.
+        that both models draw v. Sort the tokens by target/draft. Then the maximum is
+        target_w/target_v for each w after v, and draft_w/draft_v for each w before v. So two
+        cumulative sums give every denominator.
         """
         p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
         ratio = torch.where(p > 0.0, q / p, torch.inf).where(q > 0.0, 0.0)

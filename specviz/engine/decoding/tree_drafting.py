@@ -138,7 +138,9 @@ class TreeDrafter:
     def _draw(
         self, logits: torch.Tensor, counts: Sequence[int], first: int, draws: Draws
     ) -> _Children:
-        """Draw ``counts[row]`` children from each row of ``logits``, or fewer if no token is left.
+        """Draw ``counts[row]`` children from each row of ``logits``.
+
+        A node gets fewer children if no token is left.
 
         ``first``: the index of the first child in the tree.
         """
@@ -204,13 +206,13 @@ class _Tree:
         return range(first, len(self.parents))
 
     def newest_tokens(self, nodes: Sequence[int]) -> torch.Tensor:
-        """Return the token ids of these nodes, which must be among those added last."""
+        """Return the token ids of these nodes, which must be nodes of the newest level."""
         tokens = self._levels[-1]
         first = len(self.parents) - len(tokens)
         return tokens[[node - first for node in nodes]]
 
     def proposal(self, catch_up: int, nodes: Sequence[int]) -> Proposal:
-        """Return these nodes as candidates; each node's ancestors must be among them."""
+        """Return these nodes as candidates; ``nodes`` must contain each node's ancestors, too."""
         numbers = {node: number for number, node in enumerate(nodes)} | {-1: -1}
         logits = torch.cat(self._logits)
         token_ids = torch.cat(self._levels)[list(nodes)]

@@ -31,8 +31,8 @@ from specviz.record.shapes import Shape
 class Growth(ABC):
     """Decides how the tree of candidates of one round grows.
 
-    ``scores`` are, by node, the log-likelihoods of the paths from the text. ``likeliest``: whether
-    the children are the draft's likeliest tokens; otherwise they are drawn.
+    A node's score is the log-likelihood of the path from the text to the node. ``likeliest``:
+    whether the children are the draft's likeliest tokens; otherwise they are drawn.
     """
 
     def __init__(self, *, likeliest: bool) -> None:
@@ -40,7 +40,10 @@ class Growth(ABC):
 
     @abstractmethod
     def width(self, depth: int) -> int:
-        """Return how many of each node's likeliest next tokens ``children`` needs at this depth."""
+        """Return how many next tokens of each node ``children`` must know at this depth.
+
+        These are the node's likeliest next tokens.
+        """
 
     @abstractmethod
     def children(self, depth: int, above: Sequence[float], tops: np.ndarray) -> list[int]:
@@ -49,8 +52,8 @@ class Growth(ABC):
         Args:
             depth: The children's depth; 0 for the children of the text.
             above: the scores of the expanded nodes.
-            tops: the largest log-probabilities `[num_nodes, width]` of their next tokens,
-                descending; -inf for impossible tokens.
+            tops: the largest log-probabilities `[num_nodes, width]` of each expanded node's next
+                tokens, descending; -inf for impossible tokens.
         """
 
     def expanded(self, level: Sequence[int], scores: Sequence[float]) -> list[int]:
@@ -108,10 +111,13 @@ class SampledGrowth(_DynamicGrowth):
 
     The score of a node's k-th possible child is the node's score plus the k-th largest
     log-probability of the node's next token. Deeper levels do not exist yet, so their scores are
-    estimated: the k-th largest probability of each of their nodes is taken to be the mean of the
-    k-th largest probabilities on this level, weighted by the likelihoods of this level's nodes. All
-    possible children, of this and of deeper levels, are ranked together. If n candidates are left,
-    the best n are chosen, and those of them on this level are drawn now.
+    estimated. On this level, the mean of the nodes' k-th largest probabilities is computed,
+    weighted by the nodes' likelihoods. Every node on a deeper level is assumed to have this mean as
+    its k-th largest probability.
+
+    All possible children, on this level and on deeper levels, are ranked together. If n candidates
+    are left, the n children with the highest scores are chosen. The chosen children on this level
+    are drawn now.
     """
 
     def __init__(self, tree: Shape, depth: int, *, likeliest: bool) -> None:
@@ -155,7 +161,7 @@ def _possible(tops: np.ndarray) -> list[int]:
 def _likeliest(nodes: Sequence[int], scores: Sequence[float], count: int) -> list[int]:
     """Return the ``count`` nodes with the highest scores, in the order of their indices.
 
-    Of nodes with equal scores, the first in ``nodes`` is taken first.
+    Among nodes with equal scores, earlier nodes in ``nodes`` take precedence.
     """
     ranked = sorted(nodes, key=lambda node: -scores[node])
     return sorted(ranked[:count])

@@ -50,7 +50,8 @@ class TreeJudge:
 class _Walk:
     """The state of a walk down the tree.
 
-    Nodes that the walk does not reach keep their probabilities under the two models' distributions.
+    At first, every node has its probabilities under the two models' distributions. The walk changes
+    only the probabilities of the nodes that it reaches.
     """
 
     proposal: Proposal

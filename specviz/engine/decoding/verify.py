@@ -45,8 +45,8 @@ class Rule(Protocol):
     def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor | None:
         """Return the bias `[...]`; None if it is always 0.
 
-        The bias is the total variation distance of the emitted token's distribution from the
-        target's.
+        The bias is the total variation distance between the emitted token's distribution and the
+        target's distribution.
         """
         ...
 

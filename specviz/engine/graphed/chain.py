@@ -1,8 +1,8 @@
-"""The parts of a round on the device (stages): draft, verify, record, for one configuration.
+"""The stages of a round on the device: draft, verify and record, for one configuration.
 
 A stage uses memory at fixed addresses, reads the text's length on the device and never makes the
 host wait, so a CUDA graph can capture the stage. The tape is a tensor with the uniforms of all
-rounds, one row per round. They are the numbers that step-by-step decoding draws from the same seed.
+rounds, one row per round. With the same seed, step-by-step decoding draws the same uniforms.
 """
 
 from __future__ import annotations
@@ -80,11 +80,12 @@ class Chain:
         return len(self._stages)
 
     def write_tape(self, uniforms: np.ndarray, forced: Sequence[tuple[int, int, int]]) -> None:
-        """Set the uniforms of all rounds, and the tokens that the user set in a fork.
+        """Store the uniforms of all rounds, and the tokens that the user set in a fork.
 
         Args:
             uniforms: `[rounds, 2 γ + 1]`.
-            forced: For each such token, its round, its position in the round, and its id.
+            forced: For each token that the user set: its round, its position in the round, and its
+                id.
         """
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
         if self._forced is not None:

@@ -1,8 +1,10 @@
 """Create the objects that decode a loaded pair's texts on the device (``DeviceLanes``).
 
-They run captured stages (the parts of a round, or a step of the target alone); on a GPU, each one
-is a CUDA graph. A run takes the idle memory of an earlier run if that memory has enough rows;
-otherwise new memory is allocated. The memory is idle again when the object that decodes the run is
+These objects run captured stages: the parts of a round, or a step of the target alone. On a GPU,
+each stage is a CUDA graph.
+
+A run takes the idle memory of an earlier run if that memory has enough rows; otherwise the run
+allocates new memory. A run's memory becomes idle when the object that decodes the run is
 garbage-collected. Idle memory keeps the captured stages of the last few configurations.
 """
 

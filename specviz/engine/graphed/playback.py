@@ -22,7 +22,7 @@ class Playback(Protocol):
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
         """Return a captured version of the function (a stage), which the device can run again.
 
-        Capturing may run the function; the ``state`` tensors are then restored.
+        Capturing may run the function. The ``state`` tensors keep their values.
         """
         ...
 
@@ -103,10 +103,10 @@ class OnCuda:
         return graph.replay
 
     def _capture_into(self, graph: Any, function: Stage) -> None:
-        """Capture the function; if it raises, raise its exception.
+        """Capture the function; if the function raises an exception, raise this exception.
 
-        Ending a capture that CUDA has invalidated raises an exception of its own, which would hide,
-        for example, that memory ran out.
+        If CUDA has invalidated the capture, ending the capture raises a second exception. This
+        would hide the first, for example that memory ran out.
         """
         failure: Exception | None = None
         try:
@@ -124,9 +124,10 @@ class OnCuda:
             del failure  # its traceback has this frame
 
     def _leave_pool(self) -> None:
-        """Take another memory pool: torch still records to this one, and refuses a second capture.
+        """Take another memory pool, because torch still records to the current pool.
 
-        Torch stops recording only if CUDA ends the capture without an error.
+        Torch stops recording only if CUDA ends the capture without an error. Until then, torch
+        refuses a second capture into the pool.
         """
         index, pool = torch.cuda.current_device(), self._pool
         with suppress(RuntimeError):  # the capture may have been ended by then

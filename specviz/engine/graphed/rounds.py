@@ -123,8 +123,8 @@ class GraphedRounds:
     def _rows_seen(self) -> int:
         """Return the number of cache rows that the next round attends to.
 
-        The number suffices for every possible outcome of the rounds that are still running. A
-        replayed round attends to as many rows as it did the first time, even if fewer rounds are
+        The number suffices for every possible outcome of the rounds that are still running. A round
+        that is decoded again attends to as many rows as the first time, even if fewer rounds are
         still running now.
         """
         if self._index == len(self._seen):
@@ -149,12 +149,12 @@ class GraphedRounds:
 
 
 def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
-    """Return the uniforms of all rounds with the forks' values, and the values that those replaced.
+    """Return the uniforms of all rounds, and the uniforms that the forks replaced.
 
     Returns:
-        The uniforms `[rounds, 2 γ + 1]` and the replaced uniforms, by round and position.
-        ``rounds`` is at most ``most``. It includes rounds that are launched beyond the end of the
-        text.
+        The uniforms `[rounds, 2 γ + 1]`, which contain the forks' values, and the replaced
+        uniforms, by round and position. ``rounds`` is at most ``most``. It includes rounds that are
+        launched beyond the end of the text.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

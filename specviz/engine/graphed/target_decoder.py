@@ -41,7 +41,10 @@ class SingleStep:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
     def follow_text(self, known: bool) -> None:
-        """Set which token each step appends: the text's next if ``known``, else the drawn one."""
+        """Set which token each step appends.
+
+        If ``known``, it is the next token of the text; otherwise, it is the drawn token.
+        """
         self._known.fill_(known)
 
     def stage(self, seen: int) -> Stage:

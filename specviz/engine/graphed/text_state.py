@@ -36,8 +36,8 @@ class TextState:
     def seen(self, length: int) -> int:
         """Return how many cache rows a step attends to for a text of ``length`` tokens.
 
-        The number depends only on ``length``, so that the same text always gives the same logits:
-        another number would change the shapes, and possibly the rounding.
+        The number depends only on ``length``, so a text always gives the same logits. Another
+        number of rows would change the tensors' shapes, and possibly the rounding.
         """
         assert length <= self.rows, "the text outgrew its cache"
         return rows_for(length)

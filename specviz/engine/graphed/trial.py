@@ -1,9 +1,9 @@
 """Compare decoding on the device with step-by-step decoding before a pair uses it.
 
-The check compares each model's logits with and without a static cache, then the first rounds.
-Greedy rounds must emit tokens whose logits are the target's largest, within the tolerance of the
-dtype. Sampled rounds must give candidates the same probabilities as step-by-step rounds, within a
-tolerance.
+The check compares each model's logits with and without a static cache. Then it compares the first
+rounds. Greedy rounds must emit tokens whose logits are the target's largest, within the tolerance
+of the dtype. Sampled rounds must give candidates the same probabilities as step-by-step rounds,
+within a tolerance.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ _HALF_OFF = 0.1  # the tolerance in half precision
 
 
 def add_lanes(pair: Pair) -> str:
-    """Let a pair decode on the device if a check passes; return why not, or an empty string.
+    """Let a pair decode on the device if a check passes.
 
-    Triton kernels are used if there are any and the results with them pass the check. If the
-    results do not pass, the pair gets a notice, and decoding without Triton kernels is checked.
+    If there are Triton kernels for the pair, decoding with them is checked first. If this check
+    fails, the pair gets a notice, and decoding without Triton kernels is checked.
+
+    Returns:
+        Why the pair cannot decode on the device, or an empty string.
     """
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
@@ -58,10 +61,10 @@ def add_lanes(pair: Pair) -> str:
 
 
 def _tried(pair: Pair, target: StepWeights, draft: StepWeights | None) -> str:
-    """Check decoding on the device with these weights; if it passes, let the pair use it.
+    """Check decoding on the device with these weights; if the check passes, let the pair use it.
 
     Returns:
-        Why the pair cannot use it, or an empty string.
+        Why the pair cannot decode on the device, or an empty string.
     """
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:

@@ -1,10 +1,10 @@
 """DFlash: a drafter that fills a block of masked tokens in one pass.
 
-The block is the text's newest token (the anchor), then mask tokens. Its rows attend to each other
-in both directions, and to keys and values computed from the target's hidden states of all earlier
-tokens. The cache keeps the keys and values of the text; those of the block are overwritten in the
-next round. ``specviz/engine/heads/dflash_weights.py`` loads files of z-lab and of the speculators
-library.
+The block is the text's newest token (the anchor), then mask tokens. The block's rows attend to each
+other in both directions, and to keys and values computed from the target's hidden states of all
+earlier tokens. The cache keeps the keys and values of the text; the next round overwrites the keys
+and values of the block. ``specviz/engine/heads/dflash_weights.py`` loads files of z-lab and of the
+speculators library.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ class DFlashHead(Head):
         return self.weights.logits(self.norm(drafting, self.weights.final_norm))
 
     def mask(self, layer: DFlashLayer, length: int) -> torch.Tensor | None:
-        """Return a mask of the keys that each row sees; None if every row sees all keys.
+        """Return a mask that shows which keys each row sees; None if every row sees all keys.
 
-        The keys are those of the text's first ``length`` tokens, then those of the block.
+        The keys belong to the text's first ``length`` tokens, and then to the tokens of the block.
         """
         window, size = self.weights.window, self.weights.block_size
         if not layer.sliding or window is None:

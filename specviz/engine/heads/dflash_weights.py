@@ -186,7 +186,7 @@ def _places(facts: HeadFacts, config: Any, target: TargetParts, count: int) -> t
 
 
 def _default_layers(facts: HeadFacts, config: Any, target: TargetParts) -> tuple[int, ...]:
-    """Return the layers whose outputs a head reads if its files state no layers.
+    """Return the layers whose outputs a head reads, for heads whose files do not state them.
 
     The layers are evenly spaced.
     """

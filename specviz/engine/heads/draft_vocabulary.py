@@ -34,13 +34,13 @@ class DraftLogits(Value, eq=False):
 
     @property
     def proposable(self) -> torch.Tensor | None:
-        """Return the target's token ids that the head knows; None if it knows all."""
+        """Return the target's token ids that the head knows; None if the head knows all ids."""
         ids = self.target_ids
         return None if ids is None or len(ids) == self.vocabulary else ids
 
     @property
     def own_matrix(self) -> Product | None:
-        """Return the head's own output matrix; None if it uses its target's."""
+        """Return the head's own output matrix; None if the head uses the target's matrix."""
         return self.matrix if isinstance(self.matrix, Product) else None
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:

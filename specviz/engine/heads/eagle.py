@@ -36,7 +36,7 @@ from specviz.formats.heads import HeadFacts
 class EagleHead(Head):
     """An EAGLE-1 or EAGLE-2 head; the base of EAGLE-3 heads.
 
-    ``notices``: sentences about ambiguous settings in its files.
+    ``notices``: sentences about ambiguous settings in the head's files.
     """
 
     kind: ClassVar[HeadKind] = "eagle"
@@ -102,7 +102,7 @@ class EagleHead(Head):
     def enter(
         self, embedding: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the residual stream before the first layer, and the input of its attention."""
+        """Return the residual stream before the first layer, and the first attention's input."""
         assert self.weights.fusion is not None, "EAGLE-1 heads have fc"
         x = self.weights.fusion(self._join(embedding, state))
         return x, x
@@ -251,7 +251,10 @@ class EagleRun(HeadRun):
         return self._ids[earlier.clamp_(min=0)]
 
     def _mask(self, begin: int, end: int) -> torch.Tensor | None:
-        """Return a mask of the rows that each new row sees; None for one row, which sees all."""
+        """Return a mask that shows which rows each new row sees.
+
+        Return None for a single new row, which sees all rows.
+        """
         if end - begin == 1:
             return None
         seen = torch.ones(end - begin, end, dtype=torch.bool, device=self._cos.device)

@@ -46,7 +46,7 @@ class _Reading:
     def flag(self, name: str) -> bool | None:
         """Return a boolean setting of the head; None if its configuration does not state it.
 
-        A value in ``eagle_config`` takes precedence over one at the configuration's top level.
+        A value in ``eagle_config`` takes precedence over a value at the configuration's top level.
         """
         for part in (section(self.facts.config, "eagle_config"), self.facts.config):
             if isinstance(found := part.get(name), bool):
@@ -121,7 +121,7 @@ def reads_final_state(facts: HeadFacts) -> bool:
 def read_settings(
     facts: HeadFacts, target: TargetParts, count: int, stored: frozenset[str]
 ) -> tuple[EagleSettings, tuple[str, ...]]:
-    """Return the settings that a head's files state, with notices about ambiguous ones.
+    """Return the settings that a head's files state, and notices about ambiguous settings.
 
     Args:
         count: How many of the target's states the head joins, according to its weights' shapes.

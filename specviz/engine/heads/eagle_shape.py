@@ -1,8 +1,8 @@
 """The sizes and RoPE frequencies of an EAGLE head, from its configuration.
 
 Official heads use the keys and defaults of Llama's configuration. The speculators format names a
-configuration class of transformers and leaves out values that equal its defaults, so missing values
-are taken from that class.
+configuration class of transformers and leaves out values that equal the class's defaults. So
+missing values are taken from that class.
 """
 
 from __future__ import annotations

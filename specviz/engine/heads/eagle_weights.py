@@ -190,7 +190,7 @@ class WeightsReader:
         return f"additional_layers.{index - 1}" if further else f"layers.{index}"
 
     def _joined(self, rows: dict[str, int], columns: int, *, bias: bool) -> Product:
-        """Return one matrix product in place of several that have the same input."""
+        """Join several matrices that multiply the same input; return one product."""
         bias = bias or any(f"{name}.bias" in self.tensors for name in rows)
         parts = [self._matrix(name, columns, count, bias=bias) for name, count in rows.items()]
         biases = [each for _, each in parts if each is not None]

@@ -47,9 +47,9 @@ class ReadText:
         return logits[:, : self.probs.shape[-1]].argmax(-1)
 
     def states(self, head: Head) -> torch.Tensor:
-        """Return the target's hidden states that a head reads, joined per token.
+        """Return the target's hidden states that a head reads, in one row per token.
 
-        The result has a row of width ``head.target.width`` times the number of these states.
+        A row joins the states of its token. Each state has the width ``head.target.width``.
         """
         width = head.target.width  # a simulated size adds columns
         parts = [self._states[place][:, :width] for place in head.states.places]
@@ -113,7 +113,7 @@ def _by_position(
 def _one_by_one(
     head: Head, text: ReadText, depth: int, starts: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Return the same logits as ``_by_position``, but draft one chain at a time."""
+    """Return the logits of ``_by_position``, but draft one chain at a time."""
     run, states = head.start(len(text.ids) + depth + 1), text.states(head)
     chains = list[torch.Tensor]()
     for start in starts:
@@ -130,16 +130,17 @@ def rounds_along(
 ) -> list[tuple[int, int]]:
     """Return the counts of drafted and accepted candidates in each round of greedy drafting.
 
-    A candidate is accepted if it is the text's next token. In a sampled text, it is the next token
-    with a probability equal to its target probability. Rejection sampling accepts a greedy
-    candidate with the same probability. So at any temperature, the counts have the same
-    distribution as in a run with rejection sampling.
+    A candidate is accepted if it is the text's next token. In a sampled text, the probability of
+    this is the candidate's target probability. Rejection sampling accepts a greedy candidate with
+    this probability, too. So at any temperature, the counts are distributed as in a run with
+    rejection sampling.
 
     Args:
-        span: ``(start, end)``. When the first round begins, ``start`` is the index of the newest
-            token. No round begins once the text has ``end`` tokens; the last round may go beyond.
-        limit: the greatest length of the text. As in llama.cpp, rounds near this length draft
-            fewer candidates.
+        span: ``(start, end)``. When the first round begins, ``start`` is the index of the text's
+            newest token. No round begins once the text has ``end`` tokens, but the last round may
+            add tokens beyond.
+        limit: the greatest length of the text. As in llama.cpp, rounds near this length draft fewer
+            candidates.
     """
     gamma = min(gamma, head.most_candidates or gamma)
     start, end = span
@@ -180,7 +181,7 @@ def _accepted_at_once(
 
 
 def _accepted_one_by_one(head: Head, text: ReadText, gamma: int) -> Callable[[int], int]:
-    """Return the same function as ``_accepted_at_once``, but for any head.
+    """Return a function like that of ``_accepted_at_once``, but for any head.
 
     The function drafts when it is called. It must be called with ascending indices.
     """

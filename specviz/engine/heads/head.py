@@ -1,10 +1,10 @@
 """The interface of drafting heads.
 
-Row t of a head pairs the target's hidden state at token t with token t + 1, or with token t if the
-head was trained that way (``shift_ids`` 0). A text of n tokens has rows 0 to n - 2, since the
-target has not processed the newest token yet. The head computes each of these rows once, from the
-target's states. Rows that it computes from its own states while drafting are speculative: they are
-dropped before the next round.
+Row t of a head pairs the target's hidden state at token t with token t + 1. In heads with
+``shift_ids`` 0, it pairs the state with token t, because these heads were trained in this way. A
+text of n tokens has rows 0 to n - 2, since the target has not processed the newest token yet. The
+head computes each of these rows once, from the target's states. While drafting, it computes further
+rows from its own states. These rows are speculative: they are dropped before the next round.
 """
 
 from __future__ import annotations
@@ -114,20 +114,20 @@ class HeadRun(ABC):
         """Drop the speculative rows, add rows of the text; return logits for the first candidate.
 
         Args:
-            token_ids: `[rows]`, the tokens *after* those of ``states``; the last one is the text's
-                newest token.
+            token_ids: `[rows]`, for each state of ``states`` the token *after* the state's token.
+                The last token is the text's newest token.
             states: `[rows, width * len(places)]`, the target's hidden states, oldest first.
         """
 
     @abstractmethod
     def go_on(self, token_id: torch.Tensor) -> torch.Tensor:
-        """Return logits for the next candidate; ``token_id`` `[1]` is the one just chosen."""
+        """Return logits for the next candidate; ``token_id`` `[1]` is the previous candidate."""
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         """Add nodes of a tree as speculative rows; return their logits `[num_nodes, vocabulary]`.
 
-        A node attends to the rows of the text and to its ancestors. It continues from its
-        parent's state, at the position after its parent's.
+        A node attends to the rows of the text and to its ancestors. It continues from its parent's
+        state, and its position is one after its parent's position.
 
         Args:
             parents: for each node the index of its parent among all nodes since ``begin``; -1 for
@@ -138,4 +138,4 @@ class HeadRun(ABC):
 
     @abstractmethod
     def forget(self, count: int) -> None:
-        """Drop the speculative rows and the last ``count`` of the other rows."""
+        """Drop all speculative rows, and then the last ``count`` rows."""

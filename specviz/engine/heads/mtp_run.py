@@ -102,12 +102,12 @@ class MtpRun(HeadRun):
         return outputs
 
     def _branch_deeper(self, count: int) -> torch.Tensor:
-        """Run the next layer on all nodes; return its normalised outputs at the newest ``count``.
+        """Run the next layer on all nodes; return its normalised outputs at the newest nodes.
 
-        All of the newest nodes have the same depth. If this depth is k - 1, the next layer is
-        layer k. Its row ``length - k + d`` reads a node of depth d, and the output of layer
-        k - 1 for the node's parent. Before the rows of nodes, the layer reads the text's rows that
-        it has not read yet.
+        ``count``: the number of newest nodes; all of them have one depth. If it is k - 1, the next
+        layer is layer k. Its row ``length - k + d`` reads a node of depth d, and the output of
+        layer k - 1 for the node's parent. Before the rows of nodes, the layer reads the text's rows
+        that it has not read yet.
         """
         depths = self._nodes.depths(len(self._nodes))
         layer = depths[-1] + 1
@@ -146,10 +146,11 @@ class MtpRun(HeadRun):
         return tokens, torch.cat([root, *self._node_states])[above + 1]
 
     def _unseen(self, first: int, text: int, rows: torch.Tensor) -> torch.Tensor:
-        """Return which columns the text's rows from ``first`` on, then all nodes, do not attend to.
+        """Return for each new row which columns it does not attend to.
 
-        The columns are the ``text`` rows of the text, then the nodes. If the text is short, the
-        ``rows`` of some nodes would lie before its first row; no other node attends to these.
+        The new rows are the text's rows from ``first`` on, then all nodes. The columns are the
+        ``text`` rows of the text, then all nodes. If the text is short, the ``rows`` of some nodes
+        are negative; no other node attends to these nodes.
         """
         count = len(self._nodes)
         nodes = self._nodes.unseen(count, text, None)
@@ -158,7 +159,7 @@ class MtpRun(HeadRun):
         return torch.cat((before, nodes))
 
     def _run_layer(self, layer: int, first: int, states: torch.Tensor) -> torch.Tensor:
-        """Run a layer on rows ``first`` to the newest; return the newest row's logits."""
+        """Run a layer on all rows from ``first`` on; return the logits of the newest row."""
         tokens = self._read_tokens(first + layer, self.length + layer)
         outputs, recycled = self._head.read_rows(layer, tokens, states, first, self._cache)
         self._recycled = recycled[-1:]
@@ -169,8 +170,8 @@ class MtpRun(HeadRun):
     def _read_tokens(self, first: int, last: int) -> torch.Tensor:
         """Return the tokens whose embeddings a layer reads in its new rows.
 
-        These are the stored tokens ``first`` to ``last - 1``, or, if ``shift_ids`` is 0, the token
-        before each of them (for stored token 0: itself).
+        These are the stored tokens ``first`` to ``last - 1``. If ``shift_ids`` is 0, each token is
+        replaced by the token before it; stored token 0 is not replaced.
         """
         if self._head.settings.shift_ids == 1:
             return self._tokens[first:last]
@@ -186,7 +187,7 @@ class MtpRun(HeadRun):
 
 
 def causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
-    """Return the causal mask of new rows after ``first`` cached rows; None if none is needed."""
+    """Return the causal mask of new rows after ``first`` cached rows; None if no mask is needed."""
     if len(rows) == 1 or first == 0:
         return None  # without a mask, attention over equally many rows and keys is causal
     total = first + len(rows)
@@ -195,6 +196,6 @@ def causal_mask(rows: torch.Tensor, first: int) -> torch.Tensor | None:
 
 
 def _additive(unseen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the mask `[1, 1, rows, columns]` that attention adds; ``unseen``: what it hides."""
+    """Return the additive attention mask `[1, 1, rows, columns]`; it hides what is ``unseen``."""
     mask = torch.zeros(unseen.shape, dtype=like.dtype, device=like.device)
     return mask.masked_fill_(unseen.to(like.device), torch.finfo(mask.dtype).min)[None, None]

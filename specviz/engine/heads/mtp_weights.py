@@ -62,7 +62,7 @@ class MtpFacts(Value):
 
 
 def find_mtp(folder: Path) -> MtpFacts | None:
-    """Return the facts of the MTP layers in a model's folder; None if it has none.
+    """Return the facts of the MTP layers in a model's folder; None if there are no MTP layers.
 
     Raises:
         ModelFileError: A file is damaged.
@@ -117,7 +117,10 @@ def _numbers(layout: MtpLayout, names: Iterable[str]) -> list[int]:
 
 
 def _own_name(layout: MtpLayout, name: str, number: int) -> str | None:
-    """Return a tensor's name without its layer's prefix; None if it belongs to another layer."""
+    """Return a tensor's name without the layer's prefix.
+
+    Return None if the tensor belongs to another layer.
+    """
     if match := _LAYER_KEYS[layout].fullmatch(name):
         return match[2] if int(match[1]) == number else None
     shared = _SHARED_KEY.fullmatch(name) if layout == "mtp" else None

@@ -31,14 +31,14 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 
 
 class Reading(Value, eq=False):
-    """A variant of a head; ``changes`` are the settings that differ from those of its files."""
+    """A variant of a head; ``changes`` are the settings that differ from the head's files."""
 
     changes: Mapping[str, Any]
     head: Head
 
 
 def readings(head: Head, layers: int) -> list[Reading]:
-    """Return a head with the settings of its files, then its variants with other settings.
+    """Return the head with the settings of its files, and then its variants with other settings.
 
     The variants have all other combinations of settings that the head's weights allow.
 

@@ -22,7 +22,7 @@ _PLAIN_NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 class HeadTensors:
     """A head's tensors by name; ``take`` removes one, and ``finish`` fails if any are left.
 
-    Floating-point tensors get the dtype of ``like``; all move to its device.
+    Floating-point tensors get the dtype of ``like``; all tensors move to the device of ``like``.
     """
 
     def __init__(self, tensors: dict[str, torch.Tensor], folder: str, like: torch.Tensor) -> None:
@@ -62,7 +62,7 @@ class HeadTensors:
         return found.to(self._like) if found.is_floating_point() else found.to(self._like.device)
 
     def take_optional(self, name: str, *shape: int) -> torch.Tensor | None:
-        """Remove and return a tensor; None if the head does not have it."""
+        """Remove and return a tensor; return None if the head does not have the tensor."""
         return self.take(name, *shape) if name in self else None
 
     def finish(self, harmless: Iterable[str] = ()) -> None:

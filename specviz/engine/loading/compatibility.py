@@ -185,11 +185,13 @@ def _widest(model: Model) -> bool:
 def take_step_weights(
     models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return each model's weights in the form that its decoding steps read, and notices.
+    """Return each model's weights in the form that the model's decoding steps read, and notices.
 
-    If the lean step supports all models and gives the same logits, they all use it. Otherwise,
-    they all run through transformers. With ``step`` "library", they always do. With "lean" or
-    "graphed", a model for which the lean step fails raises PairError.
+    If the lean step supports all models and gives the logits of the original code, all models use
+    the lean step. Otherwise, all models run through transformers.
+
+    ``step``: with "library", all models run through transformers in any case. With "lean" or
+    "graphed", the function raises PairError if a model cannot use the lean step.
     """
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
@@ -237,7 +239,7 @@ def library_step(model: PreTrainedModel, vocabulary: int) -> Step:
 
 
 def _library_weights(given: Model, vocabulary: int) -> StepWeights:
-    """Return the model's weights, with faster matrix products if these give the same logits."""
+    """Return the model's weights; use faster matrix products if they do not change the logits."""
     from specviz.engine.model.library_weights import LibraryWeights
     from specviz.engine.model.products import ProductLayer, with_products
 
@@ -282,7 +284,7 @@ def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
 
 
 def same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bool:
-    """Return whether logits agree within rounding errors."""
+    """Return whether ``ours`` and ``reference`` agree within rounding errors."""
     if is_packed(model):
         return agree_roughly(*known_logits(ours, reference))
     return close_to(ours, reference, model.dtype)
@@ -311,7 +313,7 @@ def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
 
 
 def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether logits agree within ``logit_tolerance``."""
+    """Return whether ``ours`` and ``reference`` agree within ``logit_tolerance``."""
     ours, reference = known_logits(ours, reference)
     difference = (ours - reference).abs().max()
     return bool(difference <= logit_tolerance(reference, dtype))
@@ -357,7 +359,7 @@ def input_device(model: Model) -> torch.device:
 def context_limits(
     configs: dict[str, Config],
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Return the shortest of the models' context limits, and a notice if these differ."""
+    """Return the shortest of the models' context limits, and a notice if the limits differ."""
     limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
     if not limits:
         return None, ()

@@ -98,7 +98,7 @@ def _incomplete(header: GgufHeader) -> PairError:
 def _special(family: str, names: set[str]) -> dict[str, Any]:
     """Return the configuration entries that say whether the model's matrices have biases.
 
-    ``names``: the names of the file's tensors, which show which biases it contains.
+    ``names``: the names of the file's tensors. They show which biases the file contains.
     """
     if family == "llama":
         return {

@@ -1,4 +1,4 @@
-"""Rebuild the tokenizer that a GGUF file describes; it gives the same ids as llama.cpp.
+"""Rebuild the tokenizer that a GGUF file describes, so that its ids equal those of llama.cpp.
 
 A file contains the vocabulary, and either merges (byte-level tokenizers) or scores (SentencePiece).
 The file only names the other rules, which this module implements: how a text is split into words,
@@ -88,7 +88,7 @@ def _pair(merge: str) -> tuple[str, str]:
 
 
 def _known(merges: list[tuple[str, str]], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
-    """Return the merges whose parts and result are tokens; llama.cpp never uses the others."""
+    """Return the merges whose parts and result are tokens; llama.cpp ignores all other merges."""
     return [
         (first, second)
         for first, second in merges
@@ -127,7 +127,8 @@ def _merges_of(
     """Return all merges, sorted by the score of the merged token, the highest first.
 
     SentencePiece joins the neighbours whose merged token has the highest score. BPE applies the
-    merge that is first in the list, so both join the same neighbours.
+    merge that is first in the list. With this order, BPE and SentencePiece join the same
+    neighbours.
     """
     found: list[tuple[float, int, str, str]] = []
     for text, place in vocabulary.items():

@@ -2,7 +2,7 @@
 
 A GGUF file only names its pre-tokenizer, while ``tokenizer.json`` contains the rules. To find the
 name, this module splits a probe text of difficult words with each known pre-tokenizer. It chooses
-the first one that gives the same pieces as the rules in ``tokenizer.json``.
+the first pre-tokenizer that gives the same pieces as the rules in ``tokenizer.json``.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ def _tokens(record: Mapping[str, Any]) -> tuple[list[str], list[int]]:
 
 
 def _named(folder: Path) -> dict[str, str]:
-    """Return the texts of the special tokens that the tokenizer's configuration names.
+    """Return the texts of the special tokens in the tokenizer's configuration.
 
-    The keys are the names, for example "eos_token".
+    The keys are the tokens' names, for example "eos_token".
     """
     path = folder / "tokenizer_config.json"
     config = read_object(path) if path.is_file() else {}
@@ -156,9 +156,10 @@ def _named(folder: Path) -> dict[str, str]:
 
 
 def _pre_tokenizer(folder: Path, record: Mapping[str, Any], adds_bos: bool) -> str:
-    """Return the GGUF name of a pre-tokenizer that splits the probe text as the model's own does.
+    """Return the GGUF name of the model's pre-tokenizer.
 
-    If several do, prefer one whose default for adding BOS equals ``adds_bos``.
+    The named pre-tokenizer splits the probe text like the pre-tokenizer in ``tokenizer.json``. If
+    several do so, prefer a pre-tokenizer whose default for adding BOS equals ``adds_bos``.
     """
     own: Any = Tokenizer.from_file(str(folder / "tokenizer.json")).pre_tokenizer
     pieces = _pieces(own)

@@ -52,7 +52,10 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
-    """Time steps with each thread count; set and return the lowest that is nearly the fastest."""
+    """Time steps with each thread count; set and return the best count.
+
+    The best count is the lowest count with which steps are nearly as fast as possible.
+    """
     seconds: dict[int, float] = {}
     undisturbed = math.inf
     for count in sorted(set(candidates)):
@@ -119,7 +122,10 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the memory bandwidth with torch's thread count; measure it once per thread count."""
+    """Return the memory bandwidth with torch's thread count.
+
+    The bandwidth is measured once per thread count and then remembered.
+    """
     return _bandwidth(device, torch.get_num_threads())
 
 
@@ -224,7 +230,7 @@ def _product_seconds() -> float:
 
 
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
-    """Return the median seconds of a step plus a verification.
+    """Return the median seconds of a step followed by a verification.
 
     If the warm-up takes over 0.25 s, or over three times ``best``, return the warm-up's time
     instead of the median.

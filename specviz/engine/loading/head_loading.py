@@ -54,7 +54,7 @@ def add_head(
 
     Args:
         spec: names the draft method that needs the head, and the type of the head's weights.
-        target_files: the target's weights; they contain the head if it has no files of its own.
+        target_files: the target's weights; they contain the head if the head has no separate files.
     """
     side = opened.sides[0]
     kind_of_weights = _type_of_weights(pair, spec)
@@ -192,9 +192,10 @@ def _check(head: Head, pair: Pair, name: str, method: str) -> None:
 
 
 def target_parts(name: str, config: Any, pair: Pair) -> TargetParts:
-    """Return what a drafting head uses of the target, such as its embedding and output matrix.
+    """Return the parts of the target that a drafting head uses, for example the embedding.
 
-    If the target was enlarged to a simulated size, the columns added by this are left out.
+    If the target was enlarged to a simulated size, the columns that the enlargement added are left
+    out.
 
     Args:
         config: the configuration of the original target, before it was enlarged.

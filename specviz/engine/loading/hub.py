@@ -62,7 +62,10 @@ def fetch_weights(
     on_progress: ProgressCallback,
     names: Sequence[str] = _WEIGHT_FILES,
 ) -> None:
-    """Download the weights of this commit, of which ``total`` bytes are not in the cache yet."""
+    """Download the weights of this commit.
+
+    ``total``: how many bytes of the weights are not in the cache yet.
+    """
     make_progress = _download_progress(hub_id, total)
     _watch(hub_id, make_progress, on_progress, revision=commit, allow_patterns=[*names])
     on_progress(make_progress(total))
@@ -131,7 +134,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the number of bytes received or written: the highest that any bar has shown."""
+        """Return the number of bytes received or written: the highest number on any bar so far."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 

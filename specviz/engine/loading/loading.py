@@ -93,10 +93,10 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
 
 
 def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
-    """Check the kernels for quantised weights; without them, loading dequantises the files.
+    """Check the kernels for quantised weights; without kernels, loading dequantises the weights.
 
     Returns:
-        The pair, changed to be dequantised if the kernels do not work here.
+        The pair. If the kernels do not work here, its settings say to dequantise the weights.
 
     Raises:
         PairError: the user requested quantised weights, but the kernels do not work here.
@@ -182,7 +182,7 @@ def _load_model(
 
     Without ``spread``, transformers loads the model into CPU memory, because loading it directly
     onto another device needs accelerate. ``model.to`` then moves the parameters one by one, so the
-    device holds only one copy of each.
+    device never holds a parameter twice.
     """
     text = f"reading {side.role} {side.source.name}"
 

@@ -61,14 +61,15 @@ class Side(Value, eq=False):
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters, after the enlargement if one is requested."""
+        """Return the number of parameters, including those that a simulated size adds."""
         return self.body.parameters if self.body else self.own_parameters
 
     @property
     def packed_as(self) -> str:
-        """Return how the loaded weights are quantised: "stored", a type, or "" if they are not.
+        """Return how the loaded weights are quantised: "stored", a type, or "" if not quantised.
 
-        "stored": they stay quantised as in the file. A type: loading quantises them to this type.
+        "stored": the weights stay quantised as in the file. A type: loading quantises the weights
+        to this type.
         """
         return "stored" if self.packed else self.quantise
 

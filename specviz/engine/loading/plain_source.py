@@ -68,7 +68,7 @@ def is_plain(folder: Path) -> bool:
 
 
 class PlainTokenizer:
-    """A tokenizer with those methods of a transformers tokenizer that the engine uses."""
+    """A tokenizer with the methods that the engine uses, named as in transformers."""
 
     chat_template = None
     bos_token_id = None

@@ -69,7 +69,7 @@ def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
 
 @torch.inference_mode()
 def _logits(opened: OpenPair, side: Side, model: Model) -> torch.Tensor:
-    """Return the logits after each token of a preset prompt, without those of padding ids.
+    """Return the logits after each token of a preset prompt; logits of padding ids are left out.
 
     Target and draft get the same tokens unless their tokenizers differ.
     """

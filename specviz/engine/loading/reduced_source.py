@@ -20,7 +20,9 @@ _ROWS = OUTPUT.replace(".weight", ".rows.weight")  # the parameter of a ``Reduce
 
 
 def reduced_loader(files: Sequence[Path], name: str) -> Callable[..., Any]:
-    """Return a function that takes the arguments of transformers' ``from_pretrained``.
+    """Return a function that loads the model.
+
+    The function takes keyword arguments of transformers' ``from_pretrained``.
 
     Args:
         files: The model's weights.

@@ -1,7 +1,7 @@
 """Check that a model can roll its cache back, which speculation needs after each rejection.
 
-Families with recurrent layers roll back by snapshots (``recurrent_step.py``). The check appends
-and removes tokens as a run does, and compares the logits with those of a pass without a cache.
+Families with recurrent layers roll back by snapshots (``recurrent_step.py``). The check appends and
+removes tokens as a run does. Then it compares the logits with the logits of a pass without a cache.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refuse_without_rollback(skeleton: Model, name: str) -> None:
 
 
 def check_rollback(model: Model, name: str, vocabulary: int) -> None:
-    """Raise PairError unless logits after a rollback equal those of a pass without a cache."""
+    """Raise PairError unless logits after a rollback equal logits computed without a cache."""
     if isinstance(model, PlainLlamaForCausalLM):
         # A plain model has no cache; the check of its lean step includes a rollback.
         logits = fresh_logits(model, probe_ids(model, vocabulary, PROBE_TOKENS), vocabulary)

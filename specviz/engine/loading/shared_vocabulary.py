@@ -57,7 +57,10 @@ def share_vocabulary(
 
 
 def covered_share(shared: SharedTokens) -> float:
-    """Return the fraction of the preset prompts' target tokens that the draft has, too."""
+    """Return the fraction of the preset prompts' tokens that the draft has, too.
+
+    The target's tokenizer encodes the prompts.
+    """
     own = shared.target.tokenizer
     ids = [
         each

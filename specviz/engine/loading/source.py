@@ -46,7 +46,7 @@ class Source(ABC):
 
     @abstractmethod
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
-        """Return the files that identify the model: if one changes, it is a different model.
+        """Return the files that identify the model: if a file changes, so does the model.
 
         The result may include files that do not exist.
         """
@@ -89,9 +89,10 @@ class Source(ABC):
     def _loader(
         self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
-        """Return a function that loads the model and takes ``from_pretrained``'s other arguments.
+        """Return a function that loads the model.
 
-        The arguments that this file format determines, such as the folder, are already bound.
+        The function is called like transformers' ``from_pretrained``, but without the arguments
+        that this file format determines, for example the folder.
         """
 
     def _read_packed(self, config: Any, report: Callable[[int, int], None]) -> Model:
@@ -99,7 +100,7 @@ class Source(ABC):
         raise NotImplementedError
 
     def can_stay_packed(self, skeleton: Model) -> bool:
-        """Return whether kernels can multiply with the weights as they are stored."""
+        """Return whether kernels can multiply with the weights in their stored, quantised form."""
         del skeleton
         return False
 

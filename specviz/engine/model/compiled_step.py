@@ -1,8 +1,9 @@
 """The lean step, specviz's own forward pass, for a few tokens on a CPU: one call of compiled code.
 
 The code reads the lean weights in place and writes to the same caches as the torch code, so each
-pass may use either. One call feeds one sequence or several, each with a cache of its own. The
-buffers have room for ``MOST_ROWS`` tokens of each sequence, so a larger tree is appended in parts.
+pass may use the compiled code or torch. One call feeds one sequence or several sequences; every
+sequence has a separate cache. The buffers have room for ``MOST_ROWS`` tokens of each sequence, so a
+larger tree is appended in parts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from specviz.values import Value
 class CompiledWeights(Value, eq=False):
     """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
 
-    For a packed (quantised) matrix, the address is that of the table in its ``PackedProduct``.
+    For a packed (quantised) matrix, the address points to the table in the matrix's
+    ``PackedProduct``.
     """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
@@ -96,7 +98,7 @@ def _node_positions(nodes: OpenNodes, num_nodes: int, count: int) -> _Positions:
 
 
 class CompiledStep:
-    """The compiled code's caches and buffers, for one lean step or for several at once."""
+    """The compiled code's caches and buffers, for one lean step or for several steps at once."""
 
     def __init__(
         self,
@@ -129,8 +131,8 @@ class CompiledStep:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Feed tokens of one sequence from position ``begin`` on; return logits and hidden states.
 
-        The logits are float32 `[num_logits, vocabulary]`, those of the last tokens. The hidden
-        states are those of the last ``kept`` tokens; ``places`` selects the layers.
+        The logits, float32 `[num_logits, vocabulary]`, belong to the last tokens. The hidden states
+        belong to the last ``kept`` tokens; ``places`` selects the layers.
         """
         sequences, outputs = _one_sequence(begin, len(token_ids), kept)
         return self._run(token_ids, sequences, outputs, _CHAIN, num_logits, vocabulary, places)
@@ -164,7 +166,7 @@ class CompiledStep:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Feed the newest nodes of a tree; return their logits and hidden states.
 
-        ``token_ids``: the tokens of these nodes. ``nodes``: all nodes, including these.
+        ``token_ids``: the tokens of the newest nodes. ``nodes``: all nodes, including the newest.
         ``begin``: the length of the text before the tree.
         """
         num_nodes, parts = len(nodes) - token_ids.shape[0], []

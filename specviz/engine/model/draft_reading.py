@@ -24,7 +24,7 @@ _LONGEST_WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Target tokens that were translated together, and what to restore if they are forgotten."""
+    """Target tokens that were translated together, and what to restore when they are forgotten."""
 
     tokens: tuple[int, ...]
     kept: int  # number of draft tokens that the segment left unchanged
@@ -107,8 +107,8 @@ class DraftReading:
     def _is_lead(self, token_id: int) -> bool:
         """Return whether the BOS at the start of ``self.ids`` already represents this token.
 
-        That is so if ``self.ids`` starts with the draft's BOS, and the token is the target's BOS at
-        the start of the text.
+        This is true if ``self.ids`` starts with the draft's BOS, and the token is the target's BOS
+        at the start of the text.
         """
         begins = token_id == self._shared.target.tokenizer.bos_token_id
         return begins and self.length == 0 and self._first > 0
@@ -141,7 +141,7 @@ def tokenised(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
 
 
 def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
-    """Return the tokenizer's ids if these preserve the text, else those of ``_greedy_pieces``.
+    """Return the tokenizer's ids if they preserve the text, else ids from ``_greedy_pieces``.
 
     Some tokenizers prepend a space, so the text is also tried without its first space.
     """

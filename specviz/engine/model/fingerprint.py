@@ -29,8 +29,8 @@ def weights_sha256(
     first and the last. The digest then begins with ``sampled:``.
 
     Args:
-        packed: The form in which quantised weights are used, or "". It is hashed, too, because it
-            changes the model's output.
+        packed: The form in which quantised weights are used, or "". The form is hashed, too,
+            because it changes the model's output.
     """
     digest = hashlib.sha256()
     sampled = False

@@ -39,7 +39,8 @@ def _finish(
 ):  # fmt: skip
     """Combine a key head's attention over chunks of the cache, and write the attention output.
 
-    Several programs process a key head. The one that finishes last combines the chunks, in order.
+    Several programs process a key head. The program that finishes last combines the chunks, in
+    order.
     """
     query, wide = tl.arange(0, PADDED), tl.arange(0, WIDTH)
     GROUP: tl.constexpr = HEADS // KEY_HEADS

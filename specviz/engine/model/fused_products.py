@@ -7,11 +7,12 @@ part of the products. The kernel that writes a row also writes two things: the r
 weights, and sums of the row's squares. The product that reads the row divides by the root of the
 mean square.
 
-Products and attention have two kernels each. One is for few rows and does not use tensor cores. The
-other is for more rows and pads them to 16 for the tensor cores.
+Products have two kernels, and so has attention. The first kernel is for few rows and does not use
+tensor cores. The second is for more rows and pads the rows to 16 for the tensor cores.
 
-With ``CHAINED``, a kernel may start while the one before it runs (programmatic dependent launch).
-The later kernel first loads what the earlier one does not write, such as weights, and then waits.
+With ``CHAINED``, a kernel may start while the previous kernel still runs (programmatic dependent
+launch). It first loads data that the previous kernel does not write, for example weights. Then it
+waits until the previous kernel has finished.
 """
 
 # Triton's stubs do not know indexing with None and static ranges.

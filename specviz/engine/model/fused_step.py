@@ -25,7 +25,7 @@ _ENDLESS = 1 << 30  # the window of a layer without one
 
 
 class _Tile(Value):
-    """The part of the weights that a Triton program loads at a time, and its warps and stages."""
+    """How a Triton program runs: the block of weights that it loads at a time, warps and stages."""
 
     wide: int  # rows
     deep: int  # columns
@@ -66,7 +66,10 @@ def has_triton() -> bool:
 
 
 class FusedStep(StaticStep):
-    """A static step with kernels for few tokens; longer passes run as in ``StaticStep``."""
+    """A static step with Triton kernels for passes of few tokens.
+
+    Passes of more tokens run as in ``StaticStep``.
+    """
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
         super().__init__(weights, vocabulary, rows)
@@ -154,10 +157,10 @@ class FusedStep(StaticStep):
     ) -> None:
         """Multiply the rows from ``skip`` to ``count`` by a matrix.
 
-        Write the result to ``out`` or, without ``out``, add it to the residual stream.
+        Write the result to ``out``. Without ``out``, add the result to the residual stream.
 
         Args:
-            normed: The norm of the input, if it has one.
+            normed: The norm of the input, if the input is normalised.
             added: The norm that reads the residual stream next, if the result is added to it.
         """
         few, squares = count <= _FEW, self._squares_of(count)[skip:]

@@ -1,4 +1,4 @@
-"""Enlarge a Llama-shaped model; the enlarged model costs more but has the same output.
+"""Enlarge a Llama-shaped model: its passes cost more, but its output does not change.
 
 The residual stream becomes wider and its new columns stay zero, since the embedding and all
 matrices that write to the stream are zero there. The stream's norms use a mean of squares over the
@@ -92,7 +92,7 @@ def grown_skeleton(model: Model, shape: Shape) -> Any:
 
 @torch.no_grad()
 def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
-    """Return a copy of the model, enlarged to this shape, that gives the same logits."""
+    """Return a copy of the model, enlarged to this shape; it gives the model's logits."""
     grown: Any = grown_skeleton(model, shape)
     writer = _Writer(model, shape, on_progress, _num_bytes(grown, model.dtype))
     own = dict(model.named_parameters())

@@ -1,8 +1,8 @@
 """The lean step: a forward pass of Llama-shaped models without transformers' Python overhead.
 
 On a CPU, a pass of a few tokens is one call of compiled code (``compiled_step.py``). Longer passes
-and other devices use torch. Caches are allocated once, and rollback only sets a length. The loader
-compares the logits with those of transformers before it uses this step.
+and other devices use torch. Caches are allocated once, and rollback only sets a length. Before the
+loader uses this step, it compares the step's logits with the logits of transformers.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class _View:
 class LeanStep(Step):
     """A step with a cache of fixed capacity.
 
-    ``caches``: the tensors that store keys and values, for example those of another step. By
-    default, the step allocates its own.
+    ``caches``: the tensors that store keys and values, for example another step's tensors. By
+    default, the step allocates new tensors.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._num_outputs].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return how many of the last tokens' hidden states a pass of ``count`` tokens keeps."""
+        """Return for how many of its last tokens a pass of ``count`` tokens keeps hidden states."""
         return count if self._keeps_all else max(1, num_logits)
 
     def span(self, count: int) -> Span:

@@ -140,7 +140,7 @@ class LeanWeights(StepWeights):
         return vocabulary if self.proposed is None else len(self.proposed)
 
     def whole(self, logits: torch.Tensor, vocabulary: int) -> torch.Tensor:
-        """Return logits `[…, vocabulary]`, given those that the output matrix computes."""
+        """Return logits `[…, vocabulary]`, given the logits that the output matrix computes."""
         if self.proposed is None:
             return logits
         return over_vocabulary(logits, self.proposed, vocabulary)

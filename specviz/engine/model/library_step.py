@@ -148,7 +148,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Use the present rows of the first ``layers`` layers of ``cache``, but not later rows."""
+        """Share the first ``layers`` layers of ``cache``, but not the rows that are added later."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()
@@ -213,8 +213,8 @@ def hidden_places(model: PreTrainedModel) -> range:
 def _trees(model: PreTrainedModel) -> Offered:
     """Return True if the model can read trees of candidates, else the reason why it cannot.
 
-    It can if a tree's nodes get the same logits as when each path is fed separately. Each model is
-    tested once.
+    A model can read trees if a tree's nodes get the logits that they get when each path is fed
+    separately. Each model is tested once.
     """
     if model not in _takes_trees:
         _takes_trees[model] = not has_recurrent_layers(model) and _agrees_with_paths(model)

@@ -88,7 +88,7 @@ class Pair:
         return step
 
     def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
-        """Return a step of the draft that takes the target's token ids.
+        """Return a step of the draft; the step takes the target's token ids.
 
         If the vocabularies are equal, the step's cache already contains tokens of ``prompt_ids``,
         as in ``target_step``. If the vocabularies differ, the cache is empty.

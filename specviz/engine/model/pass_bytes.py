@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes that a draft pass reads; None if unknown, or if there are no such passes.
+    """Return the bytes that a draft pass reads; None if unknown or if there are no draft passes.
 
     In early exit, a draft pass is a pass of the target's first layers. For a head, the bytes are
-    known only if it drafts token by token with its own output matrix, so that each candidate reads
-    the same bytes. The head's small cache is not counted.
+    known only if it drafts token by token with its own output matrix. Then every candidate's pass
+    reads equally many bytes. The head's small cache is not counted.
     """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
@@ -47,7 +47,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 def pass_bytes(model: Model) -> PassBytes | None:
     """Return the bytes that a pass of the model reads from memory; None if unknown.
 
-    They are unknown for mixtures of experts and for weights that transformers quantised.
+    The bytes are unknown for mixtures of experts and for weights that transformers quantised.
     """
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
@@ -60,8 +60,8 @@ def pass_bytes(model: Model) -> PassBytes | None:
 def _unread(model: Model) -> int:
     """Return the bytes that a pass of one token skips.
 
-    A token needs one row of the embedding. A tied embedding is also the output matrix, which is
-    read whole.
+    Such a pass reads only one row of the embedding. But a tied embedding is also the output matrix,
+    which the pass reads whole.
     """
     head: Any = model.get_output_embeddings()
     tables = {
@@ -75,7 +75,7 @@ def _unread(model: Model) -> int:
 
 @torch.inference_mode()
 def _cache_of_a_token(model: Model) -> tuple[int, int]:
-    """Return two sizes in bytes: of the recurrent states, and of one token's keys and values."""
+    """Return the bytes of the recurrent states, and the bytes of one token's keys and values."""
     if isinstance(model, PlainLlamaForCausalLM):
         own = model.config
         values = len(model.model.layers) * own.num_key_value_heads * own.head_dim

@@ -2,8 +2,8 @@
 
 Its modules and parameters are named as in transformers, so code for transformers models can enlarge
 it to a simulated size and take its weights for the lean step. The forward pass has no cache. During
-loading, the logits of the lean step are compared with those of this pass. The embedded pairs use
-this model.
+loading, the logits of the lean step are compared with the logits of this forward pass. The embedded
+pairs use this model.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class PlainLlamaForCausalLM(nn.Module):
 
 
 def read_weights(model: PlainLlamaForCausalLM, weights: dict[str, torch.Tensor]) -> list[str]:
-    """Load these weights into the model; return the names of missing ones."""
+    """Load these weights into the model; return the names of missing weights."""
     missing = set(model.load_state_dict(weights, strict=False, assign=True).missing_keys)
     if model.config.tie_word_embeddings:
         missing.discard("lm_head.weight")

@@ -1,8 +1,8 @@
 """Keep the KV caches of a conversation for the run that continues the conversation.
 
 The run of a new message copies the cache rows of the earlier messages and answers, and feeds only
-the new message. If the same message is run again, or replayed to measure the time, the same rows
-are copied as in the message's first run. So all of these runs feed the same tokens.
+the new message. A message may be run again, or replayed to measure the time. Every such run copies
+the rows that the message's first run copied. So all runs of a message feed the same tokens.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ class ReadText(Value, eq=False):
     def num_shared(self, prompt_ids: Sequence[int]) -> int:
         """Return how many cache rows of this text a run with the prompt ``prompt_ids`` copies.
 
-        These are the rows of the leading tokens that this text and ``prompt_ids``, without its last
-        token, have in common. Unless ``prompt_ids`` continues this text's whole prompt, they are at
-        most ``num_copied``, so a run of the same prompt copies as many as this text's own run.
+        The last token of ``prompt_ids`` is not considered. The run copies the rows of the leading
+        tokens that this text and ``prompt_ids`` share. But if these tokens do not contain the whole
+        prompt of this text, the run copies at most ``num_copied`` rows. So another run of this
+        text's prompt copies as many rows as the run that produced this text.
         """
         same = 0
         for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):

@@ -37,7 +37,7 @@ class ReducedOutput(nn.Module):
 
 
 def over_vocabulary(logits: torch.Tensor, proposed: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """Return logits `[…, vocabulary]`, given those of the tokens ``proposed``."""
+    """Return logits `[…, vocabulary]`, given the logits of the tokens ``proposed``."""
     whole = logits.new_full((*logits.shape[:-1], vocabulary), NEVER)
     return whole.index_copy_(-1, proposed, logits)
 

@@ -95,7 +95,7 @@ class SharedTokens(Value, eq=False):
 
     @property
     def filler_id(self) -> int:
-        """Return the draft token to feed if the input is empty or a tree's token is not shared."""
+        """Return the draft token that replaces an empty input, or an unshared token in a tree."""
         own = self.draft.tokenizer
         marks = (own.bos_token_id, own.eos_token_id, 0)
         return next(each for each in marks if each is not None and each < self.draft.size)
@@ -104,7 +104,7 @@ class SharedTokens(Value, eq=False):
 def share_tokens(
     target: TokenVocabulary, draft: TokenVocabulary, draft_context: int | None
 ) -> SharedTokens:
-    """Match tokens with the same bytes one to one; special tokens match by name, EOS by role."""
+    """Match tokens with equal bytes one to one; special tokens match by name, EOS by its role."""
     theirs = draft.by_bytes
     to_draft = {ours: theirs[piece] for piece, ours in target.by_bytes.items() if piece in theirs}
     for ours, other in _marks(target, draft):

@@ -33,7 +33,8 @@ STATIC_CAPABILITIES = StepCapabilities(
 class StaticStep(Step):
     """A step whose cache has ``rows`` rows, and a spare row for tokens at negative positions.
 
-    ``feed`` and ``forget`` keep the position on the host; ``feed_at`` reads it from a tensor.
+    ``feed`` and ``forget`` keep the position on the host; ``feed_at`` reads the position from a
+    tensor.
     """
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:

@@ -1,10 +1,10 @@
 """Steps of one model that share their passes.
 
-Every step has its own sequence in its own cache and can be used alone, as for a prompt. ``feed``
-makes one pass over the tokens of several steps: products multiply the rows of all sequences, and
-every sequence attends to its own cache. In compiled code, a sequence's logits have the same bits as
-if its step made the pass alone. In torch, the logits differ by rounding, because products of more
-rows add in another order.
+Every step has its own sequence in its own cache. A step can also make a pass alone, for example for
+a prompt. ``feed`` makes one pass over the tokens of several steps: products multiply the rows of
+all sequences, and every sequence attends to its own cache. In compiled code, a sequence's logits
+are bit for bit the logits that its step would compute alone. In torch, the logits differ by
+rounding, because products of more rows add in another order.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class StepBatch(StepWeights):
     A batch can replace a pair's weights. Each run of the pair then gets the batch's next step.
 
     Args:
-        padded: Whether every pass has the same number of rows for every sequence. Rows without a
-            token are computed and ignored, as in engines whose passes are rectangular. Without
-            padding, a pass has only the rows that are fed, so sequences that have ended have none.
+        padded: Whether all sequences have equally many rows in a pass. Rows without a token are
+            computed and ignored, as in engines whose passes are rectangular. Without padding, a
+            pass has rows only for the tokens that are fed, so it has no rows for sequences that
+            have ended.
     """
 
     kind = "lean"
@@ -84,7 +85,7 @@ class StepBatch(StepWeights):
         return self._weights.capabilities
 
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
-        """Return the next of the batch's steps that no sequence uses yet."""
+        """Return the next unused step of the batch."""
         assert vocabulary == self._vocabulary
         assert capacity + MOST_ROWS <= self.keys.shape[3]
         self._given += 1
@@ -126,7 +127,7 @@ class StepBatch(StepWeights):
     def _padding(
         self, rows: Sequence[Rows], token_ids: Sequence[torch.Tensor]
     ) -> tuple[list[Rows], list[torch.Tensor]]:
-        """Give every sequence as many rows as the longest feed, idle sequences included."""
+        """Give every sequence, even an idle one, as many rows as the longest feed has."""
         count, most = max(each.count for each in rows), max(len(each.outputs) for each in rows)
         like = token_ids[0]
         padded = [
@@ -151,7 +152,10 @@ class StepBatch(StepWeights):
         return padded, fed
 
     def _run_in_torch(self, token_ids: torch.Tensor, rows: Sequence[Rows]) -> torch.Tensor:
-        """Run a pass in torch; return the logits of the outputs. Attention runs per sequence."""
+        """Run a pass in torch; return the logits of the rows in ``Rows.outputs``.
+
+        Attention runs separately for each sequence.
+        """
         weights, counts = self._weights, [each.count for each in rows]
         steps = [self.steps[each.cache] for each in rows]
         spans = [step.span(each.count) for step, each in zip(steps, rows, strict=True)]

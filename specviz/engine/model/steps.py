@@ -4,10 +4,10 @@ A step feeds tokens, caches their keys and values, and can forget the last token
 contain open nodes of a tree after the text. Open nodes must be kept or dropped before other tokens
 are fed or forgotten.
 
-Implementations: *library* (``library_step.py``, any family, through transformers;
-``recurrent_step.py`` if it has recurrent layers), *lean* (``lean.py``, in torch or compiled),
-*static* (``static_step.py``, for rounds on the device) and *translated* (``translated_step.py``).
-State stays on the device; only the translated step makes the host wait for the device.
+Implementations: *library* (through transformers: ``library_step.py``, or ``recurrent_step.py`` for
+families with recurrent layers), *lean* (``lean.py``, in torch or compiled), *static*
+(``static_step.py``, for rounds on the device) and *translated* (``translated_step.py``). State
+stays on the device; only the translated step makes the host wait for the device.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Step(ABC):
     """A model with its KV cache.
 
-    Every step can feed and forget tokens. ``capabilities`` lists what else it can do; the methods
-    of missing capabilities raise PairError.
+    Every step can feed and forget tokens. ``capabilities`` lists what else the step can do; the
+    methods of missing capabilities raise PairError.
     """
 
     @property
@@ -46,7 +46,7 @@ class Step(ABC):
 
     @abstractmethod
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        """Append tokens `[num_tokens]`, and return the logits of the last ones.
+        """Append tokens `[num_tokens]`, and return the logits of the last ``num_logits`` tokens.
 
         Returns:
             float32 `[num_logits, vocabulary]`; meaningless if ``num_logits`` is 0 (a prefill).
@@ -57,16 +57,18 @@ class Step(ABC):
         """Drop the last ``count`` tokens from the cache."""
 
     def catch_up(self) -> None:
-        """Feed again the tokens that a rollback left pending (only with recurrent layers).
+        """Feed again the tokens that a rollback left pending.
 
-        Without this call, the next feed processes the pending tokens together with its own.
+        Only models with recurrent layers have pending tokens.
+
+        Without this call, the next feed processes the pending tokens together with the new tokens.
         """
         return
 
     def copy_rows(self, other: Step, count: int) -> None:
-        """Copy the first ``count`` cache rows of ``other``, which was fed the same tokens.
+        """Copy the first ``count`` cache rows of ``other``, another step of this model.
 
-        If this step cannot copy them, its cache stays empty.
+        If this step cannot copy the rows, its cache stays empty.
         """
         del other, count
 
@@ -81,9 +83,9 @@ class Step(ABC):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """Return the requested hidden states `[num_tokens, width]` of the latest feed, or None.
+        """Return the requested hidden states `[num_tokens, width]` of the latest feed.
 
-        Without a request, a step may return the final hidden states of some of the last tokens.
+        Without a request, return None, or the final hidden states of some of the last tokens.
         """
         return None
 
@@ -94,9 +96,9 @@ class Step(ABC):
         depth.
 
         Args:
-            parents: for each node the index of its parent among all open nodes, in the order they
-                were appended (over several calls); -1 for the text's last token. A parent comes
-                before its children.
+            parents: for each node the index of its parent; -1 for the text's last token. All open
+                nodes are numbered in the order in which they were appended, over all calls. A
+                parent comes before its children.
 
         Returns:
             float32 `[num_nodes, vocabulary]`.
@@ -123,7 +125,7 @@ class Step(ABC):
         that were fed to the exit.
 
         Raises:
-            PairError: the step does not support an exit there.
+            PairError: the step does not support an exit after these layers.
         """
         del layers
         refuse(self.capabilities.exits)

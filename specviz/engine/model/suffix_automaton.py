@@ -73,7 +73,7 @@ class SuffixAutomaton:
             before = self._link[before]
 
     def advanced(self, match: Match, token: int) -> Match:
-        """Append ``token`` to the match; return the longest suffix that occurs in the texts."""
+        """Return the longest suffix of the match and ``token`` that occurs in the texts."""
         state, length = match
         while token not in self._after[state]:
             if not state:
@@ -83,7 +83,7 @@ class SuffixAutomaton:
         return self._extended_match(state, length, token, LONGEST)
 
     def followed(self, match: Match) -> Match:
-        """Return the longest suffix of the match that is followed by a token in the texts."""
+        """Return the longest suffix of the match after which some text has another token."""
         state, length = match
         while state and not self._after[state]:
             state = self._link[state]
@@ -94,7 +94,10 @@ class SuffixAutomaton:
         return self._after[match.state]
 
     def favourite(self, match: Match) -> int:
-        """Return the token that most often follows the match; in a tie, the latest; -1 if none."""
+        """Return the token that most often follows the match; -1 if no token follows.
+
+        If several tokens follow equally often, return the token that followed last.
+        """
         return self._favourite[match.state]
 
     def weight(self, match: Match, token: int) -> tuple[int, int]:

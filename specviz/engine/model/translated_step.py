@@ -6,11 +6,12 @@ token level). Verification uses this distribution, so the output still has the t
 distribution. Code that drafts, scores or measures uses a ``TranslatedStep`` like any other step.
 
 Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. A new token may
-change the draft tokens before it. So the cache keeps the draft tokens before the first changed one,
-and the draft is fed the rest.
+change the draft tokens before it. So the cache keeps the draft tokens before the first change, and
+the draft is fed all later draft tokens.
 
 If the text outgrows the draft's window (its usable context), the draft forgets the older half of
-the window. The host must see every token, so on a GPU a draft step waits for the previous one.
+the window. The host must see every token, so on a GPU a draft step waits for the previous draft
+step.
 """
 
 from __future__ import annotations
@@ -119,14 +120,17 @@ class TranslatedStep(Step):
         self._reading.forget(count)
 
     def _visible(self) -> list[int]:
-        """Return the draft tokens of the text that are still inside the draft's window."""
+        """Return the text as draft tokens, without the tokens outside the draft's window."""
         ids = self._reading.ids
         hop = max(1, self._window // 2)
         beyond = len(ids) - self._window
         return ids[-(-max(0, beyond) // hop) * hop :] or [self._filler_id]
 
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
-        """Return the logits after each sequence of draft tokens; each extends the one before it."""
+        """Return the logits after each sequence of draft tokens.
+
+        Every sequence extends the previous sequence.
+        """
         first, last = len(run[0]), run[-1]
         kept = min(common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)

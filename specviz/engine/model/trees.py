@@ -14,9 +14,10 @@ import torch
 
 
 class OpenNodes:
-    """The nodes of a tree that are neither text nor dropped yet, as paths from the text.
+    """The open nodes of a tree, as paths from the text.
 
-    A path contains a node's ancestors, the first one first, and then the node itself.
+    A node is open until it is kept as text or dropped. Its path contains its ancestors, from the
+    top down, and then the node itself.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class OpenNodes:
             self.paths.append((*self.paths[parent], node) if parent >= 0 else (node,))
 
     def settle(self, kept: Sequence[int]) -> None:
-        """Close all nodes: the ``kept`` ones, a path from the end of the text, become text."""
+        """Close all nodes. The nodes ``kept``, a path from the end of the text, become text."""
         assert not kept or self.paths[kept[-1]] == tuple(kept), "the kept nodes are a path"
         self.paths.clear()
 

@@ -43,7 +43,7 @@ __all__ = [
 
 
 def claims() -> tuple[Claim, ...]:
-    """Return all claims, grouped by source; those of the practical guide come first."""
+    """Return all claims, grouped by source; the claims of the practical guide come first."""
     made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims(), *method_claims())
     order = (GUIDE, OVERVIEW, OPTIMIZATION, MANUAL, BLOCKS)
     return tuple(sorted(made, key=lambda claim: order.index(claim.source)))

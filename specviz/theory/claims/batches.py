@@ -15,7 +15,7 @@ _MAX_TEXTS = 1_000_000
 
 
 def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = True) -> float:
-    """Return the bias of batch speculation: the total variation between its texts and the target's.
+    """Return the bias of batch speculation: its total variation from the target.
 
     The distributions of a text's first ``length`` tokens are compared. Theorem 3 of Yin et al. 2024
     states that algorithm 4 is unbiased. With ``renew`` False, the algorithm has a deliberate bug:
@@ -42,11 +42,11 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return how each token can be emitted at a round's first position, where all drafts are tried.
+    """Return the probabilities of emitting each token at a round's first position.
 
-    The first array has, for each token, the probability that a draft with this token is accepted.
-    The second has the probability that all drafts are rejected and this token is drawn instead.
-    The rule is algorithm 4 of Yin et al. 2024.
+    All drafts are tried at this position. The first array has, for each token, the probability that
+    a draft with this token is accepted. The second array has the probability that all drafts are
+    rejected and this token is drawn instead. The rule is algorithm 4 of Yin et al. 2024.
     """
     wanted, accepted = target, np.zeros_like(target)
     reached = np.ones((*target.shape[:-1], 1))

@@ -63,7 +63,7 @@ class Claim(Value):
     """A quote from a source, with its verdict.
 
     ``flip`` states where the verdict would change. ``run`` names the runs that can test the claim.
-    ``latex`` is a formula of the finding, ``symbols`` the meaning of the formula's letters.
+    ``latex`` is a formula of the finding. ``symbols`` explains the letters in the formula.
     """
 
     id: str
@@ -111,7 +111,8 @@ def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
 def crossing(difference: Callable[[float], float], low: float, high: float) -> float:
     """Return the number between ``low`` and ``high`` at which ``difference`` changes its sign.
 
-    It is found by bisection, so ``difference`` may jump there, but must change its sign only once.
+    The number is found by bisection. ``difference`` need not be continuous, but it must change its
+    sign exactly once.
     """
     below = difference(low) < 0
     assert (difference(high) < 0) != below, "no sign change between the ends"

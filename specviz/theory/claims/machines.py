@@ -207,9 +207,9 @@ def _small_targets() -> Claim:
 
 
 def _with_overhead(cost: float, overhead: float) -> float:
-    """Return the ratio of draft to target step time, ``cost``, after adding an overhead to both.
+    """Return the ratio of draft to target step time with an overhead in both times.
 
-    ``overhead`` is the added time in target steps.
+    ``cost`` is the ratio without the overhead. ``overhead`` is the added time in target steps.
     """
     return (cost + overhead) / (1 + overhead)
 

@@ -136,7 +136,7 @@ def _new_token_from_target() -> Claim:
 def _target_drawn_bias(share: float) -> float:
     """Return the bias if the token after a rejection is drawn from the target's distribution.
 
-    The draft is mixed with the target: its weight is 1 - ``share``, the target's is ``share``.
+    The draft is mixed with the target. The target's weight in the mixture is ``share``.
     """
     draft = (1 - share) * _DRAFT + share * _TARGET
     return rejection_and_bias(draft, _TARGET, lossless(draft, _TARGET), _TARGET)[1]

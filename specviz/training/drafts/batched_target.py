@@ -81,8 +81,8 @@ class BatchedTarget:
     def write(self, texts: Sequence[Writing], ends: frozenset[int], together: int) -> Iterator[int]:
         """Continue all texts, ``together`` at once; yield how many tokens were written so far.
 
-        A text ends at its limit or at a token in ``ends``. In main memory, fewer long texts are
-        written at once, so that their cache does not exceed ``_CACHE_BYTES``.
+        A text ends at its limit or at a token in ``ends``. On a CPU, fewer texts are written at
+        once if their cache would exceed ``_CACHE_BYTES``.
         """
         waiting = [each for each in map(_Open, reversed(texts)) if not each.over]
         going = list[_Open]()
@@ -105,7 +105,7 @@ class BatchedTarget:
             yield written
 
     def _most_together(self, rows: int) -> int:
-        """Return how many texts of ``rows`` tokens the cache may have."""
+        """Return how many texts may be in the cache at once if each has ``rows`` tokens."""
         weights = self.weights
         if self.device.type != "cpu":
             return sys.maxsize

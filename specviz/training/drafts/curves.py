@@ -88,7 +88,7 @@ def logged_curves(folder: Path, planned: int) -> Curves:
 
 
 def evaluations(draft: Path) -> tuple[Trained, ...]:
-    """Return the evaluations on held-out texts that are stored beside a draft's weights."""
+    """Return the evaluations on held-out texts; their file is in the draft's folder."""
     rows = list(_rows(draft / CURVE))
     return tuple(_step(row, int(rows[-1]["step"]), loss=0.0, seconds=0.0) for row in rows)
 

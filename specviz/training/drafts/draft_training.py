@@ -2,7 +2,7 @@
 
 Everything is stored in one folder, so an interrupted training can resume at any stage:
 
-* ``plan.json``: the plan and the target; the folder is refused for any other plan or target;
+* ``plan.json``: the plan and the target; in this folder, any other plan or target raises an error;
 * ``texts-*.safetensors``, ``hidden-*.safetensors``: the texts and the hidden states, in batches;
 * ``checkpoint.pt``, ``best.pt``, ``log.jsonl``: the training's checkpoints and log;
 * ``draft/``: the best draft so far, with its acceptance over the steps (``curve.jsonl``).
@@ -148,7 +148,10 @@ def _read_plan(folder: Path) -> dict[str, Any] | None:
 
 
 def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch.Tensor, float]:
-    """Return the token ids that the draft can propose, and their share of the written tokens."""
+    """Return the token ids that the draft can propose.
+
+    Also return the share of the written tokens that have one of these ids.
+    """
     written = torch.cat([each.ids[each.written] for each in texts.texts]).long()
     often = torch.bincount(written, minlength=vocabulary)
     if not 0 < count < vocabulary:
@@ -160,8 +163,8 @@ def kept_tokens(texts: WrittenTexts, count: int, vocabulary: int) -> tuple[torch
 def read_places(layers: int) -> tuple[int, int, int]:
     """Return the layers whose inputs an EAGLE-3 head uses.
 
-    These are the layers that the authors of EAGLE-3 chose or, if the target has few layers, the
-    last three.
+    These are the layers that the authors of EAGLE-3 chose. If the target has few layers, they are
+    its last three layers.
     """
     if layers < 3:
         raise TrainingError(

@@ -52,7 +52,7 @@ class Eagle3Draft(Draft):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Copy the target's last layer, norm and output; let ``fc`` return its last input state."""
+        """Copy the target's last layer, norm and output; make ``fc`` return its last input."""
         target, width = self._target, self._target.width
         last = target.layers[-1]
         sizes = [each.out_features for each in (self.q, self.k, self.v)]
@@ -92,7 +92,7 @@ class Eagle3Draft(Draft):
         at: torch.Tensor,
         memory: list[tuple[torch.Tensor, torch.Tensor]],
     ) -> torch.Tensor:
-        """Return the next states `[text, row, width]`; add their keys and values to ``memory``."""
+        """Return the next states `[text, row, width]`; add the keys and values to ``memory``."""
         lean, eps = self._target.lean, self._target.eps
         texts, rows, _ = state.shape
         x = torch.cat(
@@ -170,8 +170,8 @@ def _mixed(q: torch.Tensor, memory: Sequence[tuple[torch.Tensor, torch.Tensor]])
     """Return the output of attention.
 
     Each row attends to the text's rows up to itself and to its own earlier states. The first entry
-    of ``memory`` has the keys and values of the text's rows. Each later entry has those of one
-    earlier state of every row.
+    of ``memory`` has the keys and values of the text's rows. Each later entry has, for every row,
+    the key and the value of one of the row's earlier states.
     """
     (keys, values), own = memory[0], memory[1:]
     if not own:

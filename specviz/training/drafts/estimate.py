@@ -47,9 +47,9 @@ class DraftSize(Value):
 class Estimate(Value):
     """The predicted cost of a training. ``disk_bytes`` is an upper limit.
 
-    ``c``: the bytes that a draft step reads, divided by those that a target step reads. Bytes of
-    quantised weights count more, because a step reads them more slowly. A step of an EAGLE-3 head
-    also takes a fixed time.
+    ``c``: the bytes that a draft step reads, divided by the bytes that a target step reads. Bytes
+    of quantised weights count more, because a step reads them more slowly. A step of an EAGLE-3
+    head also takes a fixed time.
     """
 
     c: float
@@ -81,8 +81,8 @@ def estimate(
         plan: What to train.
         room: The target's shape, and this machine's bandwidth.
         arithmetic: Floating-point operations per second in a large matrix product.
-        bfloat16: The speed of such products in bfloat16, relative to float32; by default, this
-            processor's.
+        bfloat16: The speed of products in bfloat16, relative to products in float32; by default,
+            the speed on this processor.
     """
     target = room.target
     if target is None:

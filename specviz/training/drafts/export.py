@@ -81,16 +81,16 @@ class TrainedFolder(Value):
 
     @property
     def gamma(self) -> int:
-        """Return the number of candidates per round that the draft was trained for."""
+        """Return for how many candidates per round the draft was trained."""
         stated = self.head.candidates if self.head else None
         positions = self.plan.get("positions")
         return stated or (positions if type(positions) is int and positions > 0 else _GAMMA)
 
     def target(self, given: str) -> str:
-        """Return the target's name, from ``given``, else the plan, else the head's files.
+        """Return the target's name from ``given``, the plan or the head's files, in this order.
 
         Raises:
-            ConfigError: None of them names the target.
+            ConfigError: None of these three names the target.
         """
         stated = self.head.target if self.head else ""
         named = given or self.plan.get("name") or stated  # the plan has the place on this machine
@@ -247,7 +247,7 @@ def _write_head(
 
 
 def read_weights(files: Sequence[Path]) -> dict[str, torch.Tensor]:
-    """Return the tensors of these files; raises ModelFileError."""
+    """Return the tensors of these files; raise ModelFileError if a file cannot be read."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -308,10 +308,10 @@ def _eagle_config(facts: HeadFacts, target: str) -> dict[str, Any]:
 
 
 def _are_default(places: list[int]) -> bool:
-    """Return whether ``places`` are certain to be the layers that EAGLE-3's authors chose.
+    """Return whether ``places`` are certainly the layers that EAGLE-3's authors chose.
 
-    For targets of up to seven layers this is never certain: 2, 3 and 4 are the authors' choice for
-    seven layers, but also the last three of five layers.
+    For targets of up to seven layers, this is never certain: 2, 3 and 4 are the authors' choice for
+    a target of seven layers, but also the last three layers of a target of five.
     """
     layers = places[-1] + 3
     return layers > 7 and places == [2, layers // 2, layers - 3]

@@ -36,7 +36,7 @@ def write_small(folder: Path, path: Path, target: str) -> None:
     """Write a small model with the vocabulary of its target.
 
     GGUF has no reduced output, so the output matrix gets zeros for tokens that the model cannot
-    propose. Their logits are then 0 instead of minus infinity.
+    propose. The logits of these tokens are then 0 instead of minus infinity.
 
     Args:
         folder: The folder to which the training wrote the model and the target's tokenizer.
@@ -67,7 +67,7 @@ def write_small(folder: Path, path: Path, target: str) -> None:
 
 
 def _with_whole_output(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a model's tensors with a row of the output matrix for each token."""
+    """Return a model's tensors; the output matrix gets a row for each token in the vocabulary."""
     if (offsets := tensors.pop(OFFSETS, None)) is None:
         return tensors
     own, embedding = tensors[OUTPUT], tensors[EMBEDDING]

@@ -19,9 +19,9 @@ _DECAY = 0.9  # weight of a position relative to the one before it
 
 
 class Learned(Value, eq=False):
-    """The loss of a batch, and sums over it from which acceptance by position is computed.
+    """The loss of a batch, and the sums from which acceptance by position is computed.
 
-    A position is that of a candidate in its round, from 0.
+    A position is the index of a candidate in its round, from 0.
     """
 
     loss: torch.Tensor
@@ -37,7 +37,7 @@ def learned(
     counted: Sequence[torch.Tensor],
     overlap: float,
 ) -> Learned:
-    """Return the loss over all candidate positions, and sums for the acceptance at each.
+    """Return the loss over all candidate positions, and sums for the acceptance by position.
 
     Args:
         draft_logs: for each position, the draft's log probabilities `[text, row, vocabulary]`.

@@ -1,7 +1,7 @@
 """Medusa heads in training, which begin as copies of the target's output matrix (Cai et al. 2024).
 
-All heads read the target's final state at the same token t; head h predicts token t + 2 + h. Each
-head has a residual block and an output matrix.
+Each head reads the target's final state at token t. Head h predicts token t + 2 + h. Each head has
+a residual block and an output matrix.
 """
 
 from __future__ import annotations

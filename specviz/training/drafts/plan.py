@@ -27,9 +27,10 @@ def _check_share(name: str, value: float) -> None:
 class TextPlan(Value):
     """The texts that the target writes.
 
-    Half of them are greedy, half are drawn at temperatures from 0.8 to 1. Without ``prompts`` the
-    target writes on its own. A chat model answers tasks in ``task_share`` of the texts and writes
-    both sides of a conversation in the others. A model without a chat template writes whole texts.
+    Half of the texts are greedy, the other half is drawn at temperatures from 0.8 to 1. If there
+    are ``prompts``, each text begins with a prompt. Otherwise, a chat model answers tasks in
+    ``task_share`` of the texts, and writes both sides of a conversation in the other texts. A model
+    without a chat template then writes whole texts.
     """
 
     count: int = 1000

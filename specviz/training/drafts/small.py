@@ -54,7 +54,7 @@ class SmallDraft(Draft):
         setattr(config, PROPOSED, len(self.kept))
 
     def learn(self, window: Window, overlap: float) -> Learned:
-        """Return the loss; every position gets the same acceptance, that of the next token."""
+        """Return the loss; the acceptance of the next token counts for every position."""
         logits: torch.Tensor = self.model(window.ids, use_cache=False).logits
         logs = logits[..., : len(self.kept)].log_softmax(-1)
         probs = target_probs(window, self._target.output[self.kept])

@@ -1,7 +1,7 @@
-"""The target's hidden states along the texts that it wrote, from which a draft learns.
+"""The target's hidden states along the texts that it wrote. A draft learns from these states.
 
-The states are computed once and stored. If they do not fit on the disk, each training step computes
-the states that it needs.
+The states are computed once and stored. If the states do not fit on the disk, each training step
+computes the states that it needs.
 
 The values stored for each token are the states that a head uses, the state after the final norm,
 the log-sum-exp of the logits, and the likeliest next token. The target's probabilities of any
@@ -69,7 +69,7 @@ def store_states(
 
 
 def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], folder: Path) -> bool:
-    """Return whether the disk has room for the files of states that are missing."""
+    """Return whether the missing files of hidden states fit on the disk."""
     files = NumberedFiles(folder, "hidden")
     tokens = sum(len(each.ids) for each in texts.texts if not files.has(each.file))
     needed = tokens * state_bytes(_width(target), len(places))
@@ -77,7 +77,7 @@ def fits(texts: WrittenTexts, target: BatchedTarget, places: Sequence[int], fold
 
 
 class Windows(ABC):
-    """Draws batches of texts with their hidden states, which subclasses load or compute."""
+    """Draws batches of texts with hidden states. A subclass loads or computes the states."""
 
     def __init__(self, texts: Sequence[Text], length: int) -> None:
         useful = [each for each in texts if len(each.ids) > 2 and each.written.any()]
@@ -93,7 +93,7 @@ class Windows(ABC):
     def draw(self, count: int, seed: Sequence[int]) -> Window:
         """Return a part of each of ``count`` random texts; ``seed`` determines the choice.
 
-        The probability of a text is proportional to the number of its tokens that the target wrote.
+        The probability of a text is proportional to how many of its tokens the target wrote.
         """
         random = np.random.default_rng(list(seed))
         chosen = random.choice(len(self._texts), count, p=self._shares)

@@ -26,8 +26,8 @@ class TargetWeights(Value, eq=False):
         """Return the weights of a pair's target.
 
         Raises:
-            TrainingError: The target has a simulated size, or specviz has no forward pass of its
-                own (lean step) for the target's architecture.
+            TrainingError: The target has a simulated size, or an architecture that specviz's own
+                forward pass (the lean step) does not support.
         """
         lean = pair.target_weights
         if pair.info.target.body is not None:

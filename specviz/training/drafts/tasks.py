@@ -1,4 +1,4 @@
-"""Tasks that a chat model answers in its texts, most of them about passages that it wrote itself.
+"""Tasks that a chat model answers in its texts. Most are about a passage that it writes first.
 
 A model that only talks to itself is seldom asked to summarise, translate or extract. A draft that
 never saw such answers predicts them badly.

@@ -160,7 +160,7 @@ class TrainingJob(MakerJob):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many texts or steps of the current ``stage`` are done, and are planned."""
+        """Return the numbers of finished and planned texts or steps of the current ``stage``."""
         return self._steps
 
     @property
@@ -282,7 +282,7 @@ class TrainingJob(MakerJob):
     def _enter(self, stage: str, done: int, planned: int, units: tuple[int, int]) -> None:
         """Update the progress and the mean pace.
 
-        ``units``: the work done and left in tokens, texts or steps, by which the pace is measured.
+        ``units``: the work done and the work left, in the unit of the pace: tokens, texts or steps.
         """
         now, (count, left) = time.monotonic(), units
         if stage != self._step:

@@ -64,7 +64,8 @@ class CurvePoint(Value):
 def tokens_per_round(accepted: Sequence[float], gamma: int) -> float:
     """Return the expected tokens of a round with ``gamma`` candidates.
 
-    The recovered or bonus token is included. Positions beyond ``accepted`` have its last value.
+    The recovered or bonus token is included. Positions beyond ``accepted`` get the last value in
+    ``accepted``.
     """
     return 1.0 + sum(accumulate(_chances(accepted, gamma), mul))
 
@@ -118,7 +119,7 @@ def more_training(curve: Sequence[CurvePoint], costs: RoundCosts, *, limited: bo
 
 
 def _along_line(points: Sequence[CurvePoint], place: int) -> tuple[float, float]:
-    """Fit a line to one position's acceptance; return its value now and after more training."""
+    """Return one position's acceptance now and after more training, both on a fitted line."""
     xs = [math.log(each.tokens) for each in points]
     ys = [each.accepted[place] for each in points]
     x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)

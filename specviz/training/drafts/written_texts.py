@@ -58,7 +58,7 @@ class WrittenTexts:
 
     @property
     def parts(self) -> tuple[list[int], list[int]]:
-        """Return the indices of the training texts, and those of the held-out texts.
+        """Return the indices of the training texts and the indices of the held-out texts.
 
         At least one text is held out.
         """
@@ -276,8 +276,8 @@ class _Growing:
 
         Args:
             written: Whether the target wrote these tokens.
-            end: Whether ``ids`` begins by ending the previous turn. If so, ``ids[0]`` is left out
-                if the text already ends with it.
+            end: Whether ``ids[0]`` ends the previous turn. If the text already ends with this
+                token, the token is not added again.
         """
         ids = list(ids[1:] if end and ids and self.ids and self.ids[-1] == ids[0] else ids)
         self.ids += ids
@@ -291,8 +291,9 @@ class _Growing:
 class _KeptParts:
     """The unfinished texts of a batch, saved in a file that is rewritten regularly.
 
-    A part is what the target writes in one phase of a text, such as an answer. Text and phase
-    determine its random numbers, so a part of a restarted batch continues after its saved tokens.
+    A part (an answer, for example) is what the target writes in one phase of a text. Text and phase
+    determine the part's random numbers. So if a batch restarts, its parts continue where they
+    ended.
     """
 
     def __init__(self, files: NumberedFiles, number: int) -> None:
@@ -389,7 +390,7 @@ def _shared_beginning(texts: Sequence[Text]) -> int:
 
 
 def _place(ids: torch.Tensor) -> float:
-    """Return a hash of a text's first tokens, from 0 to 1; texts with a low one are held out."""
+    """Return a hash of a text's first tokens, from 0 to 1; texts with a low hash are held out."""
     digest = hashlib.sha256(str(ids[:_OPENING].tolist()).encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32
 

@@ -42,7 +42,7 @@ HEADERS = {
 def take_fields(scope: Scope) -> dict[str, str]:
     """Remove the gate's own parameters from the query, and return the first value of each.
 
-    The server logs the scope's query, so they are removed from the scope itself.
+    The server logs the scope's query, so the parameters are removed from the scope itself.
     """
     parts = [each.partition(b"=") for each in scope["query_string"].split(b"&")]
     names = [unquote_plus(name.decode("latin-1")) for name, _, _ in parts]

@@ -1,8 +1,9 @@
 """The gate: ASGI middleware that lets no request pass without a session.
 
-A browser gets a session for the token in a link, or for a login at a provider. A cookie has the
-session's secret. The gate adds a header with the session to each request (``SESSION_HEADER``),
-which the pages read. A client cannot send this header, because the gate removes it.
+A browser gets a session for the token in a link, or for a login at a provider. A cookie contains
+the session's secret. To each request, the gate adds a header that names the session
+(``SESSION_HEADER``). The pages read this header. A client cannot send it, because the gate removes
+the client's header.
 
 The gate encrypts nothing: without https, the token and the cookie cross the network in the clear.
 """
@@ -205,7 +206,8 @@ class AccessGate:
     async def _finish_login(self, scope: Scope, receive: Receive) -> Response:
         """Open a session for a browser that comes back from the login provider.
 
-        The query has the provider's code, so it is removed before the server logs it.
+        The query contains the provider's code. The code is removed before the server logs the
+        query.
         """
         inner = dict(scope)
         scope["query_string"] = b""
@@ -245,7 +247,7 @@ class AccessGate:
     # Refusals
 
     def _session_of(self, scope: Scope) -> Session | None:
-        """Return the session of the request's cookies, if its person may still enter."""
+        """Return the session that a cookie names, if the session's person may still enter."""
         found = map(self._access.sessions.of_cookie, _cookies(scope))
         return next((each for each in found if self._access.person_of(each) is not None), None)
 
@@ -266,7 +268,7 @@ def _add_headers(scope: Scope, session: str, person: str) -> None:
 
 
 def _forbidden(scope: Scope, person: Person) -> int | None:
-    """Return the status with which to refuse a request of somebody who is logged in, else None."""
+    """Return the HTTP status for a request that ``person`` may not make; None if it is allowed."""
     parts = tuple(each for each in scope["path"].split("/") if each)
     if _contains(parts, _AGENT) or providers.is_auth_route(scope):
         return 404

@@ -1,4 +1,4 @@
-"""Requests that the gate makes of the application behind it, such as to Streamlit's login."""
+"""Requests from the gate to the application behind it: to Streamlit's login, for example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Answer = tuple[Message, bytes]
 
 
 async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> _Answer:
-    """Call the application, and return its response as its start message and its content."""
+    """Call the application; return the start message and the content of its response."""
     messages: list[Message] = []
 
     async def collect(message: Message) -> None:
@@ -23,9 +23,10 @@ async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> _Answer:
 
 
 def forwarded(start: Message, *, secure: bool, into: Response | None = None) -> Response:
-    """Return the application's redirect, or ``into`` with its cookies.
+    """Return the application's redirect with its cookies.
 
-    The cookies that identify a person stay on the server. Under https, the others become secure.
+    If ``into`` is given, return ``into`` with these cookies instead. Cookies that identify a person
+    are left out: they stay on the server. Under https, all other cookies become secure.
     """
     response = into
     if response is None:

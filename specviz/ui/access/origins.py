@@ -1,7 +1,8 @@
 """Which page a request comes from.
 
-Streamlit accepts a WebSocket without an Origin, and from every page of localhost. Browsers share
-cookies between the ports of a host, so behind the gate a page must be the dashboard's own.
+Streamlit accepts a WebSocket without an Origin, and a WebSocket from any page of localhost.
+Browsers share cookies between the ports of a host. So the gate accepts a WebSocket only from a page
+of this dashboard.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from specviz.ui.access.providers import own_origin
 def is_own_origin(scope: Scope) -> bool:
     """Return whether a request comes from a page of this dashboard.
 
-    Its Origin must be the host of the request, the address in the settings of the login, or an
-    address in ``server.corsAllowedOrigins``, for proxies that change the Host header.
+    The request's Origin must be the host of the request, the address in the settings of the login,
+    or an address in ``server.corsAllowedOrigins`` (for proxies that change the Host header).
     """
     headers = Headers(scope=scope)
     origins, hosts = headers.getlist("origin"), headers.getlist("host")

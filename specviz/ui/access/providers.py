@@ -1,8 +1,8 @@
 """OpenID Connect through Streamlit: its secrets, its routes, and the identity cookie that it signs.
 
-Streamlit exchanges the provider's code and puts the identity into a signed cookie, which lives 30
-days and never expires on the server. So the gate takes the identity out of Streamlit's answer, and
-that cookie never reaches a browser: no request can log in with one.
+Streamlit exchanges the provider's code and puts the identity into a signed cookie. The cookie lives
+30 days and never expires on the server. So the gate takes the identity out of Streamlit's answer,
+and the cookie never reaches a browser. No request can log in with such a cookie.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DEFAULT = "default"  # Streamlit's name of the provider in [auth] itself
 
 
 class Identity(Value):
-    """Who logged in, according to the provider. ``cookies`` are those that Streamlit signed."""
+    """Who logged in, according to the provider. ``cookies``: the cookies that Streamlit signed."""
 
     person: str | None  # None if there is no e-mail address, or it is not verified
     issued: float
@@ -92,7 +92,7 @@ def _require_readable_secrets() -> None:
         if chosen or names_login:
             raise ConfigError(
                 f"The secrets file {path.name} cannot be read, or is not valid TOML.",
-                remedy="Correct it; it may set up the login.",
+                remedy="Correct the file; it may contain the settings of the login.",
             )
 
 
@@ -119,7 +119,7 @@ def _check(name: str, section: Mapping[str, Any]) -> None:
 
 
 def title_of(provider: str) -> str:
-    """Return a provider's name for a button; empty if the secrets give it none."""
+    """Return a provider's name for a button; "" if the secrets do not name the provider."""
     return "" if provider == _DEFAULT else provider[:1].upper() + provider[1:]
 
 
@@ -151,7 +151,7 @@ def login_request(scope: Scope, provider: str) -> Scope:
 
 
 def logout_request(scope: Scope, cookies: tuple[tuple[str, str], ...]) -> Scope:
-    """Return the request to Streamlit's logout route, which may lead on to the provider's."""
+    """Return the request to Streamlit's logout route. The route may redirect to the provider."""
     pairs = "; ".join(f"{name}={value}" for name, value in cookies)
     headers = [each for each in scope["headers"] if each[0] != b"cookie"]
     request = _request(scope, LOGOUT, "")
@@ -171,7 +171,7 @@ def location_of(start: Message) -> str:
 
 
 def state_of(location: str) -> str | None:
-    """Return the state with which Streamlit sends a browser to the provider."""
+    """Return the parameter ``state`` of the URL at which a login with the provider begins."""
     return parse_qs(urlsplit(location).query).get("state", [None])[0]
 
 

@@ -1,7 +1,8 @@
 """What a browser may send through a WebSocket, and what happens when its session ends.
 
-Streamlit obeys a few messages that concern the whole server from any tab. One of them clears all
-caches, which would end the worker and all jobs. Only owners may send those.
+Any tab can send a few messages that concern the whole server, and Streamlit obeys them. One of
+these messages clears all caches, which would end the worker and all jobs. So only owners may send
+such messages.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def checked_receive(
 
 
 def concerns_own_tab(data: bytes | None) -> bool:
-    """Return whether a message concerns only the tab that sends it, or is none of Streamlit's."""
+    """Return whether a message concerns only the tab that sends it, or is not for Streamlit."""
     message = BackMsg()
     try:
         message.ParseFromString(data or b"")

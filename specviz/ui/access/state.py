@@ -1,7 +1,8 @@
 """Whether access is controlled, and what the gate and the pages know about it.
 
-On a loopback address the dashboard is open. On any other address, if ``SPECVIZ_TOKEN`` is set, or
-if Streamlit's secrets name a login provider, every connection needs a session (see ``gate``).
+Every connection needs a session (see ``gate``) if ``SPECVIZ_TOKEN`` is set or Streamlit's secrets
+name a login provider. Otherwise, a dashboard on a loopback address needs no sessions; on any other
+address, every connection needs a session.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # characters that must be escaped in a
 
 @dataclass(slots=True)
 class Penalties:
-    """How long each client must wait after wrong tokens; each doubles the delay, up to a limit."""
+    """How long each client must wait. Every wrong token doubles the delay, up to a limit."""
 
     now: Callable[[], float] = time.monotonic
     _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, time of last
@@ -71,7 +72,7 @@ class _BegunLogin(Value):
 
 @dataclass(slots=True)
 class BegunLogins:
-    """The logins that wait for the provider's answer, by their state, each good for one answer."""
+    """The logins that wait for the provider's answer, by state. Each login accepts one answer."""
 
     now: Callable[[], float] = time.monotonic
     _begun: dict[str, _BegunLogin] = field(default_factory=dict)
@@ -85,7 +86,10 @@ class BegunLogins:
         self._begun[state] = _BegunLogin(page=page, client=client, begun=self.now())
 
     def take(self, state: str) -> str | None:
-        """Return the page for this login and forget it; None if it was never begun or is over."""
+        """Return the page to open after the login with this state, and forget the login.
+
+        The result is None if there is no such login, or if it is too old.
+        """
         self._forget_old()
         begun = self._begun.pop(state, None)
         return begun.page if begun is not None else None
@@ -125,7 +129,7 @@ class Access:
         return hmac.compare_digest(sent.encode(errors="replace"), self.token.encode())
 
     def person_of(self, session: Session | None) -> Person | None:
-        """Return whose session this is, with the present role; None if it may not be used."""
+        """Return the session's person with the present role; None if the person may not enter."""
         if session is None:
             return None
         return self.known_person(session.person)

@@ -1,6 +1,7 @@
 """The tab Side by side of Compare: kept runs of specviz and other engines.
 
-The tab shows a table and a race, which replays all runs on one clock. Nothing is measured here.
+The tab shows a table and a race. The race replays all runs on one clock. Nothing is measured here.
+
 The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four runs.
 """
 
@@ -63,8 +64,8 @@ class RunsBeside:
 def linked_runs() -> tuple[str, ...]:
     """Return the ids of the runs to show.
 
-    The ids come from the link, or else from a page that handed runs over, or else from the last
-    visit to the tab.
+    A link can name the runs. If it names none, the tab shows the runs that another page handed
+    over. If no page handed over runs, the tab shows the runs of the last visit.
     """
     handed: list[str] | None = st.session_state.pop(RUNS_HANDOVER, None)
     ids = st.query_params.get_all(BESIDE_LINK) or handed or st.session_state.get(_SHOWN, ())
@@ -130,7 +131,7 @@ def _frame(found: RunsBeside) -> pd.DataFrame:
 def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
     """Return the runs with these ids, and sentences on why some of them are left out.
 
-    The result is cached until the ids change, or the runs that the person may see.
+    The result is cached until the ids change, or until the person gains or loses access to a run.
     """
     known: tuple[object, RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
     key = ids, () if sees_others() else tuple(_is_visible(library, each) for each in ids)

@@ -2,8 +2,8 @@
 
 A lane is a pair of models with its settings, measured in one or more runs.
 
-The values are measured, except the expected speedup at each γ, which is computed from a lane's step
-costs and acceptance. A lane has the same colour and symbol in every chart.
+All values are measured, with one exception: the expected speedup at each γ is computed from a
+lane's step costs and acceptance. A lane has the same colour and symbol in every chart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.mu
 
 
 class Reading(Value):
-    """A measured value and the ends of its interval, which are None without an interval."""
+    """A measured value with its interval; ``low`` and ``high`` are None if there is no interval."""
 
     value: float
     low: float | None = None
@@ -37,7 +37,7 @@ class Reading(Value):
 
 
 class LaneRuns(Value):
-    """All measured runs of a lane (a pair with its settings), their metrics, and its speedup."""
+    """All runs of a lane (a pair with its settings), the runs' metrics, and the lane's speedup."""
 
     label: str
     traces: tuple[Trace, ...]
@@ -61,7 +61,7 @@ class KindReadings(Value):
 
 
 def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw the share of tested candidates that were accepted, by lane and position in the round."""
+    """Draw, per lane, the share of tested candidates accepted at each position in the round."""
     made = figure(x_title="position", y_title=CATALOGUE["alpha_observed"].axis)
     for index, lane in enumerate(lanes):
         positions, shares, counts = _by_position(lane.rounds)
@@ -188,9 +188,9 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """Return the upper end of a y axis that begins at 0.
+    """Return where a y axis that begins at 0 ends.
 
-    Very long intervals extend beyond this end. ``heights`` are other values drawn in the chart.
+    Very long intervals extend beyond the axis. ``heights`` are other values drawn in the chart.
     """
     known = [each for each in readings if each is not None]
     highest = max((*heights, *(each.value for each in known)), default=1.0)
@@ -231,7 +231,7 @@ def _add_readings(
 
 
 def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
-    """Return the positions in a round and, for each, accepted / tested and the number tested."""
+    """Return the positions in a round, and the acceptance rate and the number tested at each."""
     deepest = max((entry.num_tested for entry in rounds), default=0)
     tested = [sum(entry.num_tested > position for entry in rounds) for position in range(deepest)]
     accepted = [
@@ -242,7 +242,7 @@ def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[
 
 
 def _phases(rounds: Sequence[Round]) -> dict[str, float]:
-    """Return the milliseconds per token of each phase; empty if the rounds have no tokens."""
+    """Return each phase's milliseconds per token, or an empty dict if the rounds have no tokens."""
     tokens = sum(len(entry.emitted) for entry in rounds)
     if not tokens:
         return {}
@@ -253,7 +253,7 @@ def _phases(rounds: Sequence[Round]) -> dict[str, float]:
 
 
 def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
-    """Return the median milliseconds per token of each target alone, by its name in the chart."""
+    """Return the median milliseconds per token of each target alone, by the target's name."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
         for trace, figures in zip(lane.traces, lane.figures, strict=True):

@@ -42,7 +42,10 @@ _TICK = 0.25  # seconds
 
 
 def take_linked() -> JobName | None:
-    """Show the comparison that the link names; return the name of the page's tab that shows it."""
+    """Show the comparison that the link names, and return the tab on which it appears.
+
+    The result is None if the link names no comparison, or if no tab of this page shows it.
+    """
     job = linked_job()
     if not isinstance(job, ComparisonJob):
         return None
@@ -55,7 +58,7 @@ def shown_comparison(name: JobName) -> ComparisonJob | None:
 
 
 def own_job_going() -> ComparisonJob | None:
-    """Return a comparison that this browser tab started and that has not ended."""
+    """Return an unfinished comparison that this browser tab started, or None."""
     own: set[str] = st.session_state.get(_OWN, set())
     for job in the_job_queue().going:
         if job.id in own and isinstance(job, ComparisonJob):
@@ -70,7 +73,7 @@ def start(name: JobName, plan: Plan, *, fresh: bool) -> None:
 
 
 def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
-    """Draw a button to start a comparison or to stop the one in progress.
+    """Draw a button that starts a comparison, or a button that stops the comparison in progress.
 
     After a comparison that reused kept runs, also draw a button that measures all runs again.
     """
@@ -112,7 +115,7 @@ def _plan_text(make_plan: Callable[[], Plan]) -> str:
     return (
         f"{count} runs of {length_text(plan)}: {len(plan.lanes)} lanes × {prompts}{repeats}. Lanes "
         "take turns, and the target alone is timed on the same tokens before and after each run. "
-        f"{expected_time(plan)}Pairs to load first, if needed: {pairs}."
+        f"{expected_time(plan)}These pairs are loaded first if necessary: {pairs}."
     )
 
 
@@ -200,7 +203,11 @@ def _show_end(job: ComparisonJob) -> None:
     if job.error is not None:
         show_error(job.error)
     if 0 < done < planned:
-        kept = " Finished runs are kept. To make the others, start again." if not job.unkept else ""
+        kept = (
+            " Finished runs are kept. To make the missing runs, start the comparison again."
+            if not job.unkept
+            else ""
+        )
         st.info(f"The comparison ended after {done} of {planned} runs.{kept}")
     elif done < planned and job.error is None:
         st.info("The comparison ended before its first run.")
@@ -230,9 +237,9 @@ def _blocks(job: ComparisonJob) -> str:
 def _reused(job: ComparisonJob) -> str:
     if job.changed:
         return (
-            "Kept runs with these settings were made with other models or versions, or on another "
-            "machine, so all lanes are measured again. "
+            "The kept runs with these settings are from another machine, other models or other "
+            "software versions. So all lanes are measured again. "
         )
     if not job.found:
         return ""
-    return f"{job.found} of the runs were already kept and are reused. "
+    return f"{job.found} of the runs were already in the library and are reused. "

@@ -41,10 +41,13 @@ def _alike(plan: Plan) -> tuple[object, ...]:
 
 
 def _at_most(lane: Lane) -> float | None:
-    """Return an upper estimate of a run's seconds, from the speed of the pair's newest kept run.
+    """Return an upper estimate of the seconds that a run of the lane takes.
 
-    That run may have simulated another size. This matters little: most of the time goes to timing
-    parts of the text with and without speculation, and the total time for this is limited.
+    The estimate is the time for decoding plus the time limit for comparing the speeds with and
+    without speculation. The decoding time is computed from the speed of the pair's newest kept run.
+    That run may have simulated another size, but decoding is the smaller part of the estimate.
+
+    The result is None if no such run is found.
     """
     name = lane.spec.label if lane.spec.target else lane.spec.name or DEFAULT_PAIR
     try:

@@ -41,8 +41,8 @@ def show_kept(*, busy: bool) -> None:
 def _is_comparison(row: ComparisonRow) -> bool:
     """Return whether the row has runs and belongs on this page.
 
-    If no two runs of a plan share a seed, the plan is an experiment on the quality of lossy rules.
-    Such experiments belong on another page.
+    A plan in which no two runs share a seed is an experiment on the quality of lossy rules. Another
+    page shows such experiments.
     """
     try:
         return row.num_runs > 0 and not plan_from_json(row.plan_json).own_seeds
@@ -104,15 +104,16 @@ def _use(plan: Plan) -> None:
 def _missing_sentence(plan: Plan, missing: int) -> str:
     are = "is" if missing == 1 else "are"
     return (
-        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, press Use "
-        "these settings and compare again; the kept runs are reused."
+        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, press “Use "
+        "these settings” and compare again. The kept runs are reused."
     )
 
 
 def _opened(library: Library, row: ComparisonRow) -> tuple[Findings | None, int]:
     """Return the results and the number of missing runs; the results are None if a lane has no run.
 
-    Both are cached until the comparison's row changes, for example its number of kept runs.
+    Both values are cached until the comparison's row changes, for example because a run was
+    deleted.
     """
     known: tuple[ComparisonRow, Findings | None, int] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != row:

@@ -63,8 +63,8 @@ class Card:
     The card's number is part of its widgets' keys and is never reused.
 
     ``first`` is the lane as it was when the page was last opened. It supplies the widgets' initial
-    values, which must not change while the page is open: the browser draws the widgets of a popover
-    only when the user opens the popover.
+    values. These values must not change while the page is open, because the browser draws the
+    widgets of a popover only when the user opens the popover.
     """
 
     number: int
@@ -98,7 +98,7 @@ class Cards:
         return tuple(card.lane for card in self.cards)
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
-        """Replace the lanes by those that ``texts`` describe, such as "gamma=2,temperature=0.7".
+        """Replace all lanes by the lanes in ``texts``, for example "gamma=2,temperature=0.7".
 
         Invalid lanes are left out, and their errors are stored in ``refused``.
         """
@@ -114,7 +114,7 @@ class Cards:
                     lane = replace(lane, spec=with_head(lane.spec))
                 self.add(self._clipped(lane))
         if len(texts) > MAX_LANES:
-            self.refused.append(f"At most {MAX_LANES} lanes: the others are left out.")
+            self.refused.append(f"A comparison has at most {MAX_LANES} lanes.")
         while len(self.cards) < MIN_LANES:
             self.add_spare(spec)
 
@@ -326,7 +326,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _pair_words(options: Sequence[PairSpec], pair: PairSpec) -> str:
-    """Return a pair's short description, or its full paths if two pairs would look the same."""
+    """Return a pair's short description, or its full paths if two pairs have this description."""
     words = spec_words(pair)
     return words if [spec_words(each) for each in options].count(words) == 1 else pair.label
 
@@ -348,7 +348,7 @@ def _choose_more(
     """Draw the controls of the sampling settings and of the method, and return their values.
 
     Args:
-        drafter: The container of the drafter's control, which depends on the pair.
+        drafter: The container in which the control that chooses the drafter is drawn.
     """
     config = card.first.config
     top_k = st.number_input(
@@ -370,5 +370,5 @@ def _choose_more(
 
 
 def _rounded(value: float) -> float:
-    """Remove the rounding error of a slider's value, such as 0.15000000000000002."""
+    """Remove the rounding error of a slider's value: 0.15000000000000002 becomes 0.15."""
     return round(value, 6)

@@ -150,7 +150,7 @@ def _show_verdict(found: Findings, name: str) -> None:
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """Show the race, a replay of one run per lane, and return the index of its prompt.
+    """Show the race, a replay of one run per lane, and return the index of the race's prompt.
 
     Return None if there is no prompt on which every lane has a run.
     """
@@ -205,10 +205,10 @@ def _show_charts(found: Findings, name: str) -> None:
         "acceptance.",
         "times": "Bars show the time per token by phase. The target alone was timed on the same "
         "tokens.",
-        "places": "Points show accepted / tested candidates at each position, over all runs of a "
-        "lane.",
+        "places": "At each position, a point shows the share of tested candidates that were "
+        "accepted, over all runs of a lane.",
         "tokens": "Bars show the distribution of tokens per round. The dashed line marks τ over "
-        "all rounds of a lane. The table instead shows the median of τ over the lane's runs.",
+        "all rounds of a lane. In the table of figures, τ is the median over the lane's runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -302,10 +302,10 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Return a caption that says, for each kind of text, what the intervals cover.
+    """Return a caption that says what the intervals of each kind of text cover.
 
-    Intervals cover prompts, repeats or timing. Kinds whose intervals cover the same are named
-    together. Example with a single group: "95 % intervals over prompts."
+    Intervals cover prompts, repeats or timing. Kinds are grouped by what their intervals cover. If
+    there is only one group, no kind is named: "95 % intervals over prompts."
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:
@@ -320,4 +320,4 @@ def _interval_text(kind: KindResult) -> str:
     units = interval_units(
         ratio for lane in kind.lanes for ratio in (lane.speedup_ratio, lane.expected)
     )
-    return f"95 % intervals over {' or '.join(units)}" if units else "no intervals, with one run"
+    return f"95 % intervals over {' or '.join(units)}" if units else "no intervals (a single run)"

@@ -59,7 +59,7 @@ class Shared(Value):
 
 
 class Suite(Value):
-    """The prompts of a comparison by kind, or the error in the user's prompts."""
+    """Prompts of several kinds for a comparison, or the error in the user's own prompts."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1
@@ -79,7 +79,7 @@ def choose_shared(*, has_chat: bool) -> Shared:
     )  # fmt: skip
     repeats = st.slider(
         "Repeats", 1, _MOST_REPEATS, _REPEATS, key="compare_repeats", bind=_LINKED,
-        help="Each repeat has its own seed, the same for all lanes. With one repeat, the interval "
+        help="Each repeat has its own seed, which all lanes use. With one repeat, the interval "
             "covers only the timing noise.",
     )  # fmt: skip
     seed = st.number_input("First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED)
@@ -109,7 +109,7 @@ def choose_chat(targets: Sequence[bool]) -> bool:
             _CHAT, "Puts each lane's prompts into the chat template of its target."
         )
     if any(targets):
-        st.caption("Not every lane's target has a chat template, so no lane uses one.")
+        st.caption("No lane uses a chat template, because not every lane's target has one.")
     return False
 
 
@@ -145,7 +145,10 @@ def choose_suite(*, chat: bool) -> Suite:
 
 
 def _of_chosen_kinds(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """If there are several kinds, draw a control to choose some; return the prompts of these."""
+    """Return the prompts of the kinds that the user chooses.
+
+    If all prompts have the same kind, return all of them and draw no control.
+    """
     kinds = _kinds(items)
     if len(kinds) < 2:
         return tuple(items)
@@ -191,7 +194,7 @@ def take_settings(plan: Plan) -> None:
 def _source_of(plan: Plan) -> str:
     """Return where the plan's prompts come from: a shipped suite, typed prompts, or a file.
 
-    A shipped suite is also found if the plan has only some of the suite's kinds.
+    A plan need not use all kinds of a shipped suite.
     """
     for name, made in SHIPPED_SUITES.items():
         kinds = _kinds(plan.items)
@@ -224,7 +227,8 @@ def plan_of(
     """
     if not items:
         raise ConfigError(
-            "There are no prompts.", remedy="Choose shipped prompts or a file, and a kind."
+            "There are no prompts.",
+            remedy="Choose shipped prompts or a file, and at least one kind.",
         )
     if not all(item.prompt.strip() for item in items):
         which = "The prompt" if len(items) == 1 else "A prompt"

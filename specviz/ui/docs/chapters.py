@@ -1,7 +1,7 @@
 """Show the chapters under ``assets/docs`` on a page, and link each page to its chapter.
 
-A chapter is a Markdown file that also renders in the repository. This module rewrites its links to
-other chapters and draws its pictures. To add a chapter, add a file and an entry to ``CHAPTERS``.
+A chapter is a Markdown file that also renders in the repository. This module rewrites the links
+between chapters and draws the pictures. To add a chapter, add a file and an entry to ``CHAPTERS``.
 """
 
 from __future__ import annotations

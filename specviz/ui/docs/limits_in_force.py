@@ -1,4 +1,4 @@
-"""The limits in force: all of them for the owner, and for everybody else only their own.
+"""Show the limits in force: all limits to the owner, and to other people only their own limits.
 
 The tables are in the chapter "Limits" of the documentation.
 """
@@ -32,14 +32,14 @@ def show_limits_in_force() -> None:
 
 
 def rows_for(person: Person, settings: Settings) -> list[Row]:
-    """Return the limits of a viewer or a student, without those of others and without paths."""
+    """Return the limits that apply to this viewer or student, without any paths."""
     if person.role < Role.STUDENT:
         return [("Role", "viewer: stored runs, theory and Learn; no runs of your own")]
     return [("Role", "student: runs of the loaded pair"), *_rows_of_students(settings)]
 
 
 def rows_of_owner(settings: Settings) -> dict[str, list[Row]]:
-    """Return all limits in force, by the section of the settings file."""
+    """Return all limits in force, grouped by the section of the settings file."""
     models, quota = settings.models, settings.quota
     folders = "any folder" if models.folders is None else _listed(models.folders)
     if models.folders is None and reachable_by_others():
@@ -81,7 +81,11 @@ def _rows_of_students(settings: Settings) -> list[Row]:
 
 def _servers(settings: Settings) -> str:
     if settings.servers is None:
-        return "none, since others can reach it" if reachable_by_others() else "any address"
+        return (
+            "none, because others can reach the dashboard"
+            if reachable_by_others()
+            else "any address"
+        )
     return _listed([each.text for each in settings.servers])
 
 

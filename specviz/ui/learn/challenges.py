@@ -1,4 +1,4 @@
-"""Eleven challenges in three levels. Checks of the user's runs decide whether each is solved.
+"""Eleven challenges in three levels. A check of the user's runs decides if a challenge is solved.
 
 A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """
@@ -133,7 +133,7 @@ def _is_timed(run: ShownRun) -> bool:
 
 
 def _draft_name(run: ShownRun) -> str:
-    """Return the name of the draft that a run used; empty if it used none."""
+    """Return the name of the draft that a run used; empty if the run used no draft."""
     draft = run.trace.pair.draft
     method = run.trace.config.draft_method
     used = draft is not None and (method.needs_draft or method.needs_head)

@@ -1,4 +1,4 @@
-"""The types of the tasks of the page Learn and of their checks, and the texts of tasks.
+"""The tasks of the page Learn: their type, the types of their checks, and their texts.
 
 A task is a step of the lesson or a challenge. A check decides whether the user's runs solve it.
 """
@@ -27,8 +27,8 @@ class Attempt(Value):
     """What a check may use to decide whether a task is solved.
 
     ``runs``: this tab's decoded runs, newest last; the newest run's timing may be unfinished.
-    ``answer``: the typed or chosen answer. ``draws``: how many tokens have been drawn by each rule,
-    the correct and the broken one, in the simulation of the step about the residual.
+    ``answer``: the typed or chosen answer. ``draws``: how many tokens each of the two rules,
+    correct and broken, has drawn in the step about the residual.
     """
 
     runs: Sequence[ShownRun]
@@ -55,8 +55,8 @@ class CheckResult:
 class Task(Value):
     """A step of the lesson (level 0) or a challenge (level 1 to 3).
 
-    ``asks``: the control with which the user answers, such as ``number`` or ``choice``; empty if
-    the check needs only runs. ``link``: the settings that a button of the task applies.
+    ``asks``: the kind of control with which the user answers, for example ``number`` or ``choice``;
+    empty if the check needs only runs. ``link``: the settings that a button of the task applies.
     """
 
     name: str
@@ -75,7 +75,7 @@ def yes(name: str = "done", **numbers: object) -> CheckResult:
 
 
 def _shown(name: str, value: object) -> str:
-    """Format a value. The ending of its name gives a float's unit: ``one_ms`` is milliseconds."""
+    """Format a value. For a float, the ending of ``name`` gives the unit: ``one_ms`` is in ms."""
     unit = UNITS.get(name.rsplit("_", 1)[-1])
     return unit.shown(value) if unit and isinstance(value, float) else f"{value}"
 

@@ -28,8 +28,8 @@ _VISIBLE = 0.05  # least probability of a bar that can be read
 class Position:
     """The likeliest tokens at one position of a run, including the drafted token.
 
-    ``draft`` and ``target`` are normalised over these tokens. ``guess`` is the index of the
-    drafted token, ``entry`` the index of its round.
+    ``draft`` and ``target`` are probabilities, normalised over these tokens. ``guess`` is the index
+    of the drafted token. ``entry`` is the index of the round.
     """
 
     entry: int

@@ -1,10 +1,10 @@
 """A game: guess whether a candidate is accepted, or how many candidates of a round are accepted.
 
-A guess g is compared with the exact probability or the exact expected count r, not with the
-outcome. The score is 100 minus a penalty, which is 0 for g = r. Both penalties come from proper
-scoring rules. For a probability, the penalty is 100 times the Kullback-Leibler divergence, in bits,
-of g from r. For the expected count among m candidates, it is 100 (g - r)^2 / (m / 2)^2. A guess far
-from r scores below 0.
+A guess g is compared with the exact answer r, not with the outcome. The answer is a probability or
+an expected count. The score is 100 minus a penalty, which is 0 for g = r. Both penalties come from
+proper scoring rules. For a probability, the penalty is 100 times the Kullback-Leibler divergence,
+in bits, of g from r. For the expected count among m candidates, it is 100 (g - r)^2 / (m / 2)^2. A
+guess far from r scores below 0.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _divergence(truth: float, guess: float) -> float:
 class Game:
     """A guessing game about the rounds of one run. ``seed`` is the seed of this run.
 
-    ``recorded`` is the trace of a recorded run, which replaces a run of the game's own.
-    ``feedback`` is the text about the last answer; ``go_on`` clears it.
+    ``recorded`` is the trace of a recorded run. If it is given, the game is about this run and
+    makes no new run. ``feedback`` is the text about the last answer; ``go_on`` clears it.
     """
 
     seed: int
@@ -89,7 +89,7 @@ class Game:
 
     @property
     def place(self) -> int:
-        """The index of the shown question, which stays the same until ``go_on`` is called."""
+        """The index of the shown question. It changes only when ``go_on`` is called."""
         return self.answered - bool(self.feedback)
 
     def go_on(self) -> None:
@@ -142,7 +142,7 @@ def show_guess(recorded: Trace | None = None) -> int:
     """Draw the game and return the longest streak of good guesses.
 
     Args:
-        recorded: A recorded run to ask about; None makes a run.
+        recorded: The recorded run that the game is about. If None, the game makes a new run.
     """
     table, words = st.container(), text_of("page")
     if recorded is not None:

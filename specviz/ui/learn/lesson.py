@@ -61,7 +61,7 @@ def _show_downloads() -> None:
 
 
 def _progress() -> set[str]:
-    """Return the names of the solved tasks, including those that the browser has stored."""
+    """Return the names of the solved tasks, including tasks that the browser stored as solved."""
     done: set[str] = st.session_state.setdefault(_DONE, set())
     kept = _mount(key="progress", data={"done": sorted(done)}, on_kept_change=lambda: None).kept
     done.update(each for each in kept or [] if isinstance(each, str))
@@ -69,7 +69,7 @@ def _progress() -> set[str]:
 
 
 def _begin_with(key: str, options: list[str]) -> None:
-    """Initialise a widget with the link's option, or with the first option if the link has none."""
+    """Initialise a widget with the link's option. If the link has none, use the first option."""
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
         st.session_state[key] = wanted if wanted in options else options[0]

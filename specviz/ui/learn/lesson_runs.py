@@ -41,12 +41,12 @@ class LessonRuns(Protocol):
 
     @property
     def none_yet(self) -> str:
-        """What to say while there is no run; empty for the words of the task."""
+        """The message while there is no run. If it is empty, the task's own message is shown."""
         ...
 
     @property
     def of_the_game(self) -> Trace | None:
-        """A run for the guessing game; None if the game makes its own."""
+        """The recorded run for the guessing game; None if the game makes a new run."""
         ...
 
     def offer_run(self, task: Task) -> None:

@@ -1,7 +1,8 @@
 """The pictures of the lesson's steps, drawn by ``assets/lesson_pictures`` from a run's values.
 
 This module computes the values and fills the texts of a picture. If a value is not known yet, the
-picture omits the value and the caption says so. ``position_bars`` draws distributions to drag.
+picture omits the value and the caption says so. ``position_bars`` draws the distributions that a
+user can drag.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Row(Value):
 
 
 class Stream(Value):
-    """Some tokens and the number of target passes that they need; a row in the step "memory".
+    """A row in the step "memory": some tokens, and the number of target passes for these tokens.
 
     In each pass, the target reads all of its weights.
     """
@@ -269,7 +270,7 @@ def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _phases(cost: RoundCost) -> list[Part]:
-    """Split the cost of a round into drafting, verification and other, in target steps."""
+    """Return a round's drafting, verification and other time as parts of a bar, in target steps."""
     return [Part("draft", cost.drafting), Part("target", cost.verification),
             Part("other", cost.other)]  # fmt: skip
 
@@ -290,9 +291,10 @@ def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
 
 
 def _measured_later(run: ShownRun, known: ShownRun, caption: str) -> str:
-    """Return the caption; if it needs one, add a note that the run's step costs come later.
+    """Return the caption; if the picture temporarily shows another run, add a note.
 
-    The note is needed if the picture shows another run (``known``) while ``run`` is being measured.
+    The other run is ``known``. It is shown while ``run`` is being measured. The note says that the
+    step costs of ``run`` come later.
     """
     waits = known is not run and run.growing
     return f"{caption} {text_of('page')['costs_later']}" if waits else caption
@@ -308,7 +310,7 @@ def _drafts(count: int, size: float) -> list[Part]:
 
 
 def _steps(tokens: float) -> list[Part]:
-    """Return one target step per token; for a fractional ``tokens``, the last step is shorter."""
+    """Return one target step per token. If ``tokens`` is fractional, the last step is shorter."""
     return [Part("target", min(1.0, tokens - step)) for step in range(ceil(tokens))]
 
 

@@ -58,7 +58,7 @@ def show_position(run: ShownRun, step: str) -> None:
 
 
 def draws() -> int:
-    """Return how many tokens the simulation has drawn by each rule, correct and broken."""
+    """Return how many tokens each of the two rules has drawn in the simulation."""
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     return found.draws if found else 0
 
@@ -70,7 +70,7 @@ def _is_drawing() -> bool:
 def _sentences(
     position: Position, draft: Sequence[float], target: Sequence[float], words: dict[str, str]
 ) -> list[str]:
-    """Return a sentence on the drafted token and one on all tokens, with the bars' values."""
+    """Return sentences on the drafted token and on all tokens, with the bars' values."""
     one, other = draft[position.guess], target[position.guess]
     accepted = float(np.minimum(draft, target).sum())
     numbers = {

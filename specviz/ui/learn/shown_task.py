@@ -66,7 +66,7 @@ def _show_words(source: LessonRuns, task: Task, text: dict[str, Any], done: set[
 
 
 def _show_result(result: CheckResult, text: dict[str, Any], source: LessonRuns) -> None:
-    """Draw the result of the check. While a run decodes, an unsolved task shows a note instead."""
+    """Draw the result of the check. If the task is unsolved and a run is decoding, draw a note."""
 
     def is_decoding() -> bool:
         return source.is_decoding

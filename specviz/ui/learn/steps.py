@@ -65,7 +65,7 @@ def _drafting(attempt: Attempt) -> CheckResult:
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
     """Return the newest run for each γ.
 
-    A run counts only if it has a draft model and settings to which the speedup formulas apply.
+    Only runs with a draft model count, and only if the speedup formulas apply to their settings.
     """
     configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
@@ -130,7 +130,7 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return (expected α, γ, v) of the newest run in which α and v are known, else None.
+    """Return the expected α, the γ and the v of the newest run with a known α and v, else None.
 
     v is the time of a verification pass, in target steps.
     """

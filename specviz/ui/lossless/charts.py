@@ -1,4 +1,4 @@
-"""Charts: the evidence of audits that an output is wrong, and a head's acceptance by position."""
+"""Two charts: the evidence that an output is wrong, and a head's acceptance by position."""
 
 from __future__ import annotations
 

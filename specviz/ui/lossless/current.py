@@ -25,9 +25,9 @@ def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | N
 
 
 def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
-    """Return the audits of the pair with this drafter and chat setting, oldest first.
+    """Return the pair's audits with the drafter and chat setting of ``config``, oldest first.
 
-    An unfinished audit of this pair is included even with another drafter or chat setting.
+    An unfinished audit of the pair is always included, whatever its drafter and chat setting.
     """
     audits = (each for each in visible_jobs() if isinstance(each, AuditJob))
     like = config.drafter, config.chat

@@ -39,7 +39,7 @@ def show_doctor(job: DoctorJob | None, start: Callable[[], None]) -> None:
 
 
 def show_findings(job: DoctorJob | ParityJob, show_report: Callable[[Any], object]) -> None:
-    """Draw the report of a job or, while there is none, what the job is doing."""
+    """Draw the report of a job. Until there is a report, draw what the job is doing."""
     if job.report is not None:
         show_report(job.report)
     elif job.going and job.stage:

@@ -30,7 +30,8 @@ _ZOO_WORDS = {
 def show_audits(audits: Sequence[AuditJob]) -> None:
     """Show the latest audit without an injected bug or, if there is none, a recorded audit.
 
-    An audit with an injected bug is shown on the bug's card, beside the button that injects it.
+    An audit with an injected bug is shown on the bug's card, beside the button that injects the
+    bug.
     """
     job = _last_of_each(audits).get(None)
     if job is None:
@@ -61,7 +62,11 @@ def _recorded_audits() -> tuple[AuditCourse, ...]:
 
 
 def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
-    """Show the verdict of the newest audit, and the evidence of the newest audit for each bug."""
+    """Show the verdict of the newest audit, and a chart of the evidence.
+
+    The chart has a curve for the newest audit with each injected bug, and a curve for the newest
+    audit without an injected bug.
+    """
     newest = audits[-1]
     if newest.report is not None:
         show_report(newest.report, over=not newest.going, key=f"audit_report{key}")
@@ -157,7 +162,7 @@ def show_zoo(
     """Show a card per bug: what it does, what it damages and why, and whether an audit found it.
 
     Args:
-        start: Starts an audit with a bug; None if the person may not start one.
+        start: Starts an audit with an injected bug; None if the person may not start audits.
         drafted: Whether the drafter is a draft model. With other drafters, no bug can be injected.
     """
     st.markdown("#### The bug zoo")

@@ -1,1 +1,1 @@
-"""Pages for people who may not start runs: the same pages, with recorded runs and results."""
+"""Versions of the pages with recorded runs and results, for people who may not start runs."""

@@ -1,4 +1,4 @@
-"""Claims for people who may not test them on a pair: verdicts, formulas and recorded results."""
+"""The page Claims for people who may not test claims: verdicts, formulas and recorded results."""
 
 from __future__ import annotations
 

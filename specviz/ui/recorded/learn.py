@@ -1,6 +1,6 @@
-"""Learn for people who may not start runs: the lesson with recorded runs.
+"""The page Learn for people who may not start runs: the lesson with recorded runs.
 
-A recorded run that the person has chosen counts for the checks, like a run of one's own.
+The checks treat a recorded run that the person has chosen like a run that the person made.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RecordedRuns:
         return opened_recording(recording_named(GAME) or available()[0]).trace
 
     def offer_run(self, task: Task) -> None:
-        """Draw the list of recorded runs; those that suit the task come first."""
+        """Draw the list of recorded runs. Runs that suit the task come first."""
         names = {each.name: each for each in _offered(task)}
         words = text_of("page")
         st.selectbox(

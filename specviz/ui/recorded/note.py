@@ -1,4 +1,4 @@
-"""The line that says that a page shows recorded runs, and how to make runs of one's own."""
+"""The note that a page shows recorded runs, and what is needed to make new runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.ui.widgets.plain_text import as_text
 
 
 def show_note(needed: Action) -> None:
-    """Draw the line; ``needed`` is what the person may not do on this page."""
+    """Draw the note. ``needed`` is the action that the person may not do on this page."""
     with st.container(key="recorded_note"):
         st.markdown(_demo_words() if is_demo() else _role_words(needed))
 

@@ -1,4 +1,4 @@
-"""Which page shows what to a person who may not do what the page is made for."""
+"""The substitute for each page, for people who may not use the page itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The player with a recorded or a stored run, for people who may not start runs."""
+"""The player for people who may not start runs. It shows a recorded run or a stored run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.ui.widgets.player import requested_rounds, show_player
 
 
 def show_recording(shown: ShownRun, key: str, tour: Tour = "never", hint: str = "") -> None:
-    """Show a recorded run; ``hint`` is added to the line above its verdict."""
+    """Show a recorded run; ``hint`` is appended to the line with the run's date."""
     trace = shown.trace
     status = RunStatus(
         id=shown.id, state="recorded", label=recorded_label(trace),
@@ -23,7 +23,7 @@ def show_recording(shown: ShownRun, key: str, tour: Tour = "never", hint: str = 
 
 
 def show_stored(history: History, key: str) -> None:
-    """Show the run or the engine's answer that was opened from the library."""
+    """Show what was opened from the library: a run, or another engine's answer."""
     if history.opened_answer is not None:
         show_answer(history.opened_answer, history, key, local=False)
     elif (shown := history.opened) is not None:

@@ -1,4 +1,4 @@
-"""Watch for people who may not start runs: a choice of recorded runs, and the player.
+"""The page Watch for people who may not start runs: a choice of recorded runs, and the player.
 
 A link names the recording (``RECORDING_LINK``) or, if there is a library, a stored run.
 """
@@ -50,7 +50,7 @@ def show_watch() -> None:
 
 
 def choose_recording() -> Recording:
-    """Draw the choice of a prompt and of a recorded run with this prompt; return the run."""
+    """Let the person choose a prompt, then a recorded run with this prompt; return the run."""
     first, *_ = available()
     linked = recording_named(st.query_params.get(RECORDING_LINK)) or first
     prompts = list(dict.fromkeys(each.prompt for each in available()))
@@ -78,7 +78,7 @@ def _describe(recording: Recording) -> None:
     st.caption(as_text(f"“{' '.join(recording.preset.text.split())}”"))
     st.caption(as_text(_facts(opened_recording(recording).trace)))
     with st.expander("The command", key="recorded_command"):
-        st.caption("This command makes such a run on your machine, with times of your machine.")
+        st.caption("This command makes a run with the same settings on your machine.")
         st.code(command_of(recording), language=None, wrap_lines=True)
 
 

@@ -74,10 +74,10 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
-        help=f"The page Compare plays up to {MOST_LANES} runs side by side. For runs of specviz, "
-        f"it also adds up to {MAX_LANES} lanes: the pair and the settings of a run, which you can "
-        "measure again. Prompt, device and dtype are not copied, because all lanes of a comparison "
-        "share them.",
+        help=f"Adds the runs to the tab Side by side of Compare, which plays up to {MOST_LANES} "
+        f"runs. A run of specviz also becomes a lane (at most {MAX_LANES}): Compare can then "
+        "measure its pair and settings again. Prompt, device and dtype are not copied, because all "
+        "lanes share them.",
     )
     lanes, beside = (
         st.session_state.get(LANES_HANDOVER, ()),
@@ -92,7 +92,7 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
             "pages/compare.py", label=f"See {len(beside)} runs side by side", query_params=link
         )
     elif beside and not lanes:
-        st.caption("One run of another engine is chosen. Add a second run to compare them.")
+        st.caption("One run of another engine is chosen. Add a second run to compare the two.")
     if words := st.session_state.get(_LEFT_OUT) if beside else "":
         st.caption(as_text(words), width="content")
 
@@ -100,9 +100,8 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
     """Hand the chosen runs over to the tab Side by side of Compare.
 
-    Runs of specviz also become lanes there: pairs with settings that can be measured again.
-
-    Store a sentence about the runs that were left out.
+    The runs of specviz also become lanes of Compare. A lane is a pair with settings that can be
+    measured again. If runs are left out, store a sentence that this page shows.
     """
     beside = list(st.session_state.get(RUNS_HANDOVER, ()))
     beside += [each for each in _ids(chosen) if each not in beside]
@@ -121,7 +120,7 @@ def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
         lanes += [] if lane in lanes else [lane]
     if lanes:
         st.session_state[LANES_HANDOVER] = lanes[:MAX_LANES]
-    words = [f"{_runs(alike)} with the same settings as a lane"] if alike else []
+    words = [f"{_runs(alike)} with the same pair and settings as an added lane"] if alike else []
     return words + _over_limit(lanes, MAX_LANES, "into Compare as lanes")
 
 
@@ -150,7 +149,7 @@ def _offer_sharing(library: Library, chosen: Sequence[RunRow]) -> None:
         key="runs_share",
         on_click=_attempt(partial(library.share, _ids(chosen), shared=not shared)),
         help="Everybody who may open this dashboard sees shared runs, with their names, tags, "
-        f"notes and prompts. They have the tag “{SHARED}”.",
+        f"notes and prompts. Sharing adds the tag “{SHARED}” to a run.",
     )
 
 
@@ -242,9 +241,13 @@ def _file(library: Library, run_id: str, make: Callable[[AnyTrace], str]) -> str
 
 
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
-    """Draw download buttons for Parquet files of these runs, or of all runs that a query finds."""
+    """Draw buttons that download runs, and their rounds, as Parquet files.
+
+    ``rows`` contains the runs, or is a query that finds them. For a few chosen runs, also offer a
+    race.
+    """
     runs = "All runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
-    st.caption(f"{runs}. The file of rounds contains at most the first {MOST_ROUNDS:,} runs.")
+    st.caption(f"{runs}. “Rounds (Parquet)” contains at most the first {MOST_ROUNDS:,} runs.")
     if not isinstance(rows, Query) and len(rows) <= MOST_LANES:
         _offer_race(library, rows)
     for label, name, make in (

@@ -1,7 +1,7 @@
 """Import traces from files into the library. A file is imported whole, or refused with a reason.
 
 Files are not trusted: a trace must parse, and its metrics and player data must be computable. A run
-that is in the library is not imported again. If the user has deleted the run, it is restored.
+that the library already has is not imported again. A run that the user has deleted is restored.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def _read(content: bytes) -> AnyTrace:
 
 
 def _other_kind(error: TraceError, record: object) -> TraceError:
-    """Return the error for a file that is not a valid trace, with a remedy for its kind of file."""
+    """Return the error for a file that is not a valid trace.
+
+    The remedy depends on what the file contains.
+    """
     kind = cast("dict[str, object]", record).get("kind") if isinstance(record, dict) else None
     if kind == COMPARISON:
         return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")

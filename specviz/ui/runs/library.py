@@ -40,7 +40,7 @@ def library_caption() -> str:
 
 
 def show_library() -> None:
-    """Draw the page; remove runs that were deleted more than ``UNDO_DAYS`` days ago.
+    """Draw the page, and purge runs that were deleted more than ``UNDO_DAYS`` days ago.
 
     Raises:
         SpecvizError: The library cannot be read.

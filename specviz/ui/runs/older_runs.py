@@ -19,7 +19,10 @@ class _Older(Value):
 
 
 def complete_older_runs(library: Library) -> None:
-    """Complete older runs for half a second at a time, so that the table stays usable."""
+    """Fill in the missing columns of older runs.
+
+    The work is done in slices of half a second, so that the table stays usable.
+    """
     redraw_while_busy(
         _read(library), lambda: _read(library), lambda now: now.left > 0, _show, seconds=_TICK
     )
@@ -38,6 +41,6 @@ def _show(older: _Older) -> None:
     elif older.left:
         runs = "one older run" if older.left == 1 else f"{older.left:,} older runs"
         st.caption(
-            f"Still reading the observed α of {runs}, newest first. Runs that are not yet read "
-            "come last in the order by α."
+            f"Still reading the observed α of {runs}, newest first. Until a run is read, it "
+            "comes last in the order “Highest α observed”."
         )

@@ -159,7 +159,7 @@ def page_of(query: Query, total: int) -> Query:
 
 
 def show_paging(total: int, hidden: int) -> None:
-    """Draw the number of runs or, with several pages, the range and buttons to turn pages.
+    """Draw the number of runs. With several pages, also draw the row range and paging buttons.
 
     ``hidden`` is the number of runs that are not listed because a comparison made them.
     """
@@ -190,8 +190,8 @@ def _turn(by: int) -> None:
 class _Chosen:
     """The chosen runs of a table.
 
-    ``rows`` identifies the rows that the table shows. ``first`` has the indices of the rows that
-    are chosen when the table is first drawn.
+    ``rows`` identifies the rows that the table shows. ``first`` contains the indices of the rows
+    that are already chosen when the table is drawn for the first time.
     """
 
     query: Query | None = None
@@ -234,7 +234,7 @@ def show_table(rows: Sequence[RunRow], query: Query, *, with_person: bool = Fals
 
 
 def show_row(summary: RunSummary) -> None:
-    """Draw a table of one run that is not in the library."""
+    """Draw a table with a single row, for a run that is not in the library."""
     row = RunRow(
         id="", name="", note="", tags=(), summary=summary, comparison=None, job=None,
         memory_bytes=None, trace_bytes=0,

@@ -12,7 +12,7 @@ from specviz.ui.widgets.chart_style import SERIES, figure
 def tau_over_gamma(found: Surface) -> go.Figure:
     """Draw the expected tokens per round at each γ, with one line per temperature.
 
-    Unlike a speedup, this needs no step costs.
+    This chart needs no step costs. A speedup chart would need them.
     """
     made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=330)
     for place, temperature in enumerate(found.temperatures):

@@ -54,7 +54,7 @@ def choose() -> Choices:
 
 
 def _wanted_model() -> str | None:
-    """Return the model chosen in the selection box or, before it is drawn, named in the link."""
+    """Return the chosen model. Before the selection box is drawn, this is the link's model."""
     return st.session_state.get(_MODEL) or st.query_params.get(_MODEL)
 
 

@@ -66,9 +66,9 @@ def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]
 
 
 def _figures(seen: CounterHistory, *, began: str) -> list[dict[str, str]]:
-    """Return the numbers on the board: recent values, with those since the start as notes.
+    """Return the numbers on the board: recent values, with values since engine start as notes.
 
-    Until there are recent values, the values since the start take their place.
+    Until there are recent values, the board shows the values since the start instead.
     """
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)

@@ -31,7 +31,7 @@ _MOST_BYTES = 50_000_000
 
 @st.cache_resource(show_spinner=False)
 def the_pollers() -> dict[str, CounterPoller]:
-    """Return the pollers, which read engines' counters, by address. All tabs share them."""
+    """Return the pollers of engines' counters, by address. All tabs share the pollers."""
     return {}
 
 
@@ -83,7 +83,7 @@ def _recent_label(seen: CounterHistory) -> str:
 
 
 def show_file() -> None:
-    """Draw the counters of a saved /metrics output or of an engine's log."""
+    """Draw the counters from a file: a saved /metrics output, or an engine's log."""
     with st.expander("From a file", key="server_file_box"):
         file = st.file_uploader(
             "A saved /metrics output, or an engine's log", key="server_file",

@@ -37,7 +37,7 @@ class _DraftRequest(Value):
     """The draft to estimate.
 
     ``granted``: whether texts may be sent to the draft's address. ``costs``: the step costs for the
-    speedups; None if the user gave none.
+    speedups; None if the user gave no costs.
     """
 
     draft: str
@@ -49,7 +49,7 @@ def show_draft(choices: Choices) -> None:
     """Draw the controls for another draft, and the progress and results of its estimate.
 
     Args:
-        choices: The values of the page's controls; their server must be identified.
+        choices: The values of the page's controls. The server must already be identified.
     """
     st.markdown("#### Another draft for this engine")
     server = choices.server

@@ -1,8 +1,8 @@
 """The servers that the page may contact: address, confirmation, and the engine found there.
 
-Before anything is sent to another machine, the user must tick a box for that machine. Before
-anything is sent to an address on this machine that came from a link, the user must press a button.
-An API key is sent only to addresses that are listed for it.
+Nothing is sent to another machine until the user ticks a box for that machine. If an address on
+this machine came from a link, nothing is sent there until the user presses a button. An API key is
+sent only to addresses that are listed for this key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def choose_place(
 
     Args:
         key: Widget key of the box.
-        what: The beginning of the checkbox's label, such as "Prompts go".
+        what: The beginning of the label of the confirming checkbox, for example "Prompts go".
         model: The name of the model to use, if the server has several.
     """
     typed = st.text_input(
@@ -67,8 +67,9 @@ def place_at(
 ) -> Place:
     """Return the server at an address. Identify the server only if nothing is left to confirm.
 
-    Another machine needs a tick in its checkbox. An address on this machine must be confirmed only
-    if it came from a link. ``own``: whether the user typed or confirmed the address.
+    The user must confirm another machine by ticking a checkbox. The user must confirm an address on
+    this machine only if a link contained it. ``own``: whether the user typed or confirmed the
+    address.
     """
     try:
         address = checked_address(typed, allow_remote=True)
@@ -85,7 +86,7 @@ def place_at(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model whose plain or escaped name is ``name``; None if there is none."""
+    """Return the model whose plain or escaped name is ``name``; None if no model has this name."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 
@@ -97,7 +98,7 @@ def probe_again() -> None:
 def is_granted(address: str, key: str, what: str) -> bool:
     """Return whether requests may be sent to the address.
 
-    For another machine, draw a checkbox for the confirmation. A link cannot set it.
+    For another machine, draw a checkbox with which the user allows this. A link cannot tick it.
     """
     if is_local(address):
         return True
@@ -120,10 +121,11 @@ def _mark_typed(key: str) -> None:
 
 
 def offer_probe(place: Place) -> None:
-    """Draw the button to press before anything is sent to an address from a link.
+    """Draw the button that confirms an address from a link.
 
-    The button is in the middle of the page, because a narrow page hides the sidebar. For another
-    machine, the checkbox of `is_granted` is drawn instead.
+    Nothing is sent to the address until the user presses the button. The button is in the middle of
+    the page, because a narrow page hides the sidebar. For another machine, `is_granted` draws a
+    checkbox instead.
     """
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         st.markdown(

@@ -1,7 +1,7 @@
 """Answers that a tab requests from serving engines.
 
-A tab receives one answer at a time and keeps the last dozen. A thread receives the answer, so it
-continues when the user leaves the page. The thread stops when the tab closes.
+A tab receives one answer at a time and keeps the last dozen answers. A thread receives the answer,
+so the answer continues when the user leaves the page. The thread stops when the tab closes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Answers:
         return self.runs[-1] if self.runs else None
 
     def begin(self, run: AnswerRun) -> None:
-        """Add an answer that was just requested, and stop the previous one."""
+        """Add an answer that was just requested, and stop the previous answer."""
         self.stop()
         self.runs = [*self.runs[-_KEPT + 1 :], run]
         run.wait_for_piece(_FIRST_PIECE_SECONDS)

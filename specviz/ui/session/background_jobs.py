@@ -52,10 +52,10 @@ Kind = TypeVar("Kind", bound=Job)
 
 
 class PageJobQueue(JobQueue):
-    """A job queue that refuses the jobs of people who may start none."""
+    """A job queue that refuses a job if the current person may not start jobs."""
 
     def start(self, job: Job) -> None:
-        """Start a job; raise AccessError if the current person may not."""
+        """Start a job; raise AccessError if the current person may not start jobs."""
         require(Action.MEASURE)
         super().start(job)
 
@@ -103,9 +103,9 @@ def stop(job: Job) -> None:
 
 
 def _forget_if_over(job: Job) -> None:
-    """If the job is a comparison that has ended, delete the plan stored to resume it.
+    """Delete the plan of a comparison that has ended. The plan was stored to resume the comparison.
 
-    If a server shutdown interrupted the comparison, its plan is kept.
+    If a server shutdown interrupted the comparison, the plan is kept.
     """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:

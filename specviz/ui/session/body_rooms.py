@@ -17,9 +17,10 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the worker's request for the limits on the pair's simulated sizes, pending or done.
+    """Return the request to the worker for the limits on a pair's simulated sizes.
 
-    The first call for an embedded or loaded pair sends the request. Until then, the result is None.
+    The first call for an embedded or loaded pair sends the request, so the returned request may be
+    pending or done. If no request was sent, the result is None.
     """
     pair, rooms = spec.without_bodies, _rooms()
     if not may(Action.RUN):  # the refusal would be shown to everybody
@@ -33,7 +34,7 @@ def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None
 
 
 def known_room(spec: PairSpec) -> BodyRoom | None:
-    """Return the limits on the pair's simulated sizes that an earlier request found, else None."""
+    """Return the limits on the pair's simulated sizes if a request has found them, else None."""
     return found_room(_rooms().get(spec.without_bodies))
 
 
@@ -43,7 +44,7 @@ def forget_room(spec: PairSpec) -> None:
 
 
 def found_room(room: Room | None) -> BodyRoom | None:
-    """Return the limits that the request ``room`` found; None if it is pending or failed."""
+    """Return the limits that the request found; None if the request is pending or failed."""
     return room.result if room is not None and room.done else None
 
 

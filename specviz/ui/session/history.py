@@ -98,8 +98,8 @@ class History:
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Also wait for decoding to end, until ``_UNDISTURBED`` seconds after the call: drawing the
-        page at the same time would slow a short run down.
+        Also wait for decoding to end, but at most until ``_UNDISTURBED`` seconds after the call.
+        Drawing the page during a short run would slow the run down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
@@ -116,7 +116,7 @@ class History:
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Store at which moment (such as a round) downloaded replays of run ``run_id`` open."""
+        """Store the moment (for example a round) at which a downloaded replay of the run opens."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:
@@ -158,7 +158,7 @@ class History:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """Return whether a forecast may still arrive for a finished run that has none yet."""
+        """Return whether the run has finished, and its missing forecast may still arrive."""
         config, prompt = run.config, run.prompt
         can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:
@@ -184,7 +184,7 @@ class History:
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
-        """Return the run's metrics, with intervals once it has finished.
+        """Return the run's metrics, with intervals if the run has finished (``final``).
 
         The metrics are cached until new rounds or new times of the target alone arrive.
         """

@@ -50,9 +50,9 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return the text as a number.
+    """Return the text as a number; return 0, a valid number, if the text is not a number.
 
-    Other text counts as 0, a valid number: controls ignore such text, so it may stay in the link.
+    Controls ignore text that is not a number, so such text may stay in the link.
     """
     try:
         return float(text)

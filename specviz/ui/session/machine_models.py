@@ -52,7 +52,7 @@ def itemsize_of(dtype: str, device: str) -> int | None:
 
 
 def size_in_memory(file_bytes: int, memory: int) -> str:
-    """Format a weight file's size; add its weights' size in memory if that clearly differs."""
+    """Format a weight file's size. If the weights' size in memory clearly differs, add it, too."""
     file = SIZE.shown(file_bytes)
     differs = abs(memory / file_bytes - 1) > _SAME_SIZE
     return f"{file}, {SIZE.shown(memory)} in memory" if differs else file
@@ -92,7 +92,7 @@ class MachineModels:
             self._start(self._search)
 
     def compare(self, target: LocalModel) -> None:
-        """Start comparing the target's tokenizer with those of the other models.
+        """Start comparing the target's tokenizer with the other models' tokenizers.
 
         After each search, only the first call for a target has an effect.
         """
@@ -109,7 +109,7 @@ class MachineModels:
         return next((each for each in self.found.models if each.place == place), None)
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the found model with this name or path; None unless exactly one model has it."""
+        """Return the found model with this name or path; None if no or several models have it."""
         with contextlib.suppress(ConfigError):
             return self.found.named(name)
         return None
@@ -120,8 +120,8 @@ class MachineModels:
         The ranking uses the tokenizer comparisons and the measured α that are available so far.
 
         Args:
-            options: The dtype and the weight types with which a pair would be loaded. The models in
-                it are ignored.
+            options: The dtype and the weight types with which a pair would be loaded. Its models
+                are ignored.
         """
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available
@@ -180,7 +180,7 @@ def expected_load_of(spec: PairSpec) -> ExpectedLoad | None:
 
 
 def found_place(name: str) -> str:
-    """Return the path or id of the draft with this name on this machine; else return the name.
+    """Return the path or id of this machine's draft with this name, or the name if there is none.
 
     If no model of the latest search has this name, the function searches again. The session reuses
     the result until the number of found models changes.

@@ -39,7 +39,7 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
 
 
 def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
-    """Return whether ``shape`` has as many parameters as a run's model at its real size."""
+    """Return whether ``shape`` has as many parameters as the model ``info`` at its real size."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
 

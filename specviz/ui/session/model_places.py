@@ -9,7 +9,8 @@
 * The Hub: if the settings turn it off, only Hub models that are in the cache may be opened.
 * Size: the weights must not be larger than the settings allow. The worker process checks the size
   of a download (``worker/child/model_limits.py``).
-* Texts of all stored runs are for the owner only, because drafted candidates would show them.
+* Stored runs: only the owner may use a pair that drafts from the texts of all stored runs, because
+  its candidates show these texts.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _refused_folder(rules: ModelRules) -> PairError:
     if rules.folders is not None:
         return PairError(
             "The settings of this dashboard do not allow this folder.",
-            remedy=f"Give {hub}a path inside one of the folders that they list.",
+            remedy=f"Give {hub}a path inside one of the folders in these settings.",
         )
     return PairError(
         "Others can reach this dashboard, so it does not open this folder.",
@@ -93,7 +94,10 @@ def _needs_download(place: str) -> bool:
 
 
 def _is_hub_id(place: str) -> bool:
-    """Return whether the loader takes this for a Hub id: no file or folder has the name."""
+    """Return whether the loader takes ``place`` for a Hub id.
+
+    It does so only if no file or folder has this name.
+    """
     try:
         return _HUB_ID.fullmatch(place) is not None and not os.path.lexists(place)
     except (OSError, ValueError):
@@ -103,10 +107,10 @@ def _is_hub_id(place: str) -> bool:
 def _is_open(place: str, rules: ModelRules) -> bool:
     """Return whether a page may open a Hub id or a path.
 
-    The loader opens a folder instead of a Hub id if a folder with that name exists, so such an id
-    is checked as a path. A path is first checked as written. Only if it is inside an allowed
-    folder, its symlinks are resolved and the result is checked, too. So a path outside all allowed
-    folders is refused without reading the disk, and the refusal does not reveal what exists there.
+    If a folder has the name of a Hub id, the loader opens the folder, so the name is checked as a
+    path. A path is first checked as written. If it is inside an allowed folder, its symlinks are
+    resolved, and the resolved path is checked, too. So a path outside all allowed folders is
+    refused without reading the disk, and the refusal does not reveal what exists there.
     """
     if place.startswith(PREFIX):  # a file in a folder of Ollama
         return False

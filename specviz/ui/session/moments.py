@@ -1,6 +1,6 @@
-"""The query parameters of a moment in the replay of a run, for example a round and a token.
+"""The query parameters that name a moment in a run's replay: its round and token, for example.
 
-The player writes and reads them.
+The player writes and reads these parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LONGEST = 24  # most characters of a value
 
 
 def linked_moment() -> dict[str, str]:
-    """Return those query parameters of the page's address that name a moment in a run's replay."""
+    """Return the moment in a run's replay that the page's address names, as query parameters."""
     return valid_moment({name: st.query_params.get(name, "") for name in MOMENT})
 
 

@@ -1,8 +1,8 @@
 """The library as the person of the current script may see and change it.
 
-Each call asks for the person again, so a change of the role takes effect at once. Outside a script,
-such as in a background job or in the function that makes a download, there is no current person.
-There the library belongs to the person whose script made it.
+Each call asks for the person again, so a change of the role takes effect at once. There is no
+current person outside a script: in a background job, for example, or in the function that makes a
+download. There, the library belongs to the person whose script created the library.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ def current_viewpoint() -> Viewpoint:
 
 
 def sees_others() -> bool:
-    """Return whether the current person sees the work of others, such as background jobs."""
+    """Return whether the current person sees other people's runs and background jobs."""
     return current_viewpoint().sees_all
 
 
 def is_logged_in() -> bool:
-    """Return whether the current person logged in, so that there may be other persons."""
+    """Return whether the current person logged in. If so, other persons may log in, too."""
     return current_person() not in (OPEN_OWNER, EVERYBODY)
 
 
 def keep_to_one_person() -> None:
-    """Forget what the session has if it now belongs to another person.
+    """Clear the session's state if the session now belongs to another person.
 
     A browser may log in as somebody else while a page is open. Call this before the page is drawn.
     """

@@ -1,8 +1,9 @@
 """The person whose script runs, and what that person may do.
 
 Each call reads the session of the script's connection and the present settings, so that the end of
-a session and a change of a role take effect at once. Threads of the server, such as that of the
-background jobs, act for the owner: the person who started their work was checked before.
+a session and a change of a role take effect at once. Threads of the server (the thread of the
+background jobs, for example) act for the owner. The person who started their work was checked
+before.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def may(action: Action) -> bool:
 
 
 def refusal(action: Action) -> AccessError | None:
-    """Return the error if the current person may not do this, else None."""
+    """Return the error if the current person may not do ``action``, else None."""
     person = the_person()
     if person.may(action):
         return None
@@ -52,7 +53,7 @@ def refusal(action: Action) -> AccessError | None:
 
 
 def require(action: Action) -> None:
-    """Raise AccessError if the current person may not do this."""
+    """Raise AccessError if the current person may not do ``action``."""
     if error := refusal(action):
         raise error
 
@@ -70,7 +71,7 @@ def log_out_link(session: Session) -> str:
 
 
 def _mark() -> str | None:
-    """Return what the gate says about the connection of the current script."""
+    """Return the session header that the gate added to the current script's connection."""
     return st.context.headers.get(SESSION_HEADER)
 
 

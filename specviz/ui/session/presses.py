@@ -1,7 +1,7 @@
 """Button presses, stored until the page has handled them.
 
-Streamlit reports a press to one script run only. It may end this script run before the press is
-handled, because a fragment's timer can fire at the same time and rerun the whole page.
+Streamlit reports a press to one script run only. Streamlit may end this script run before the page
+has handled the press, because a fragment's timer can fire at the same time and rerun the page.
 """
 
 from __future__ import annotations

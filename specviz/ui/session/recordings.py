@@ -25,9 +25,10 @@ _KEPT = 6  # traces in memory; each takes several megabytes
 
 
 class Recording(Value):
-    """A recorded run: its name in links, the title of its prompt, and the options of ``run``.
+    """A recorded run: its name in links, the title of its prompt, and its options.
 
-    ``words`` names what is special about the run. The first screen's run has no options here.
+    ``words`` names what is special about the run. ``options`` are options of the command ``run``;
+    the first screen's run has none here.
     """
 
     name: str
@@ -83,7 +84,7 @@ GAME = "warm"  # whose rounds the guessing game asks about
 
 
 def available() -> tuple[Recording, ...]:
-    """Return the recordings whose file is there; the first screen's run always is."""
+    """Return the recordings whose file exists, and always the first screen's run."""
     return _available()
 
 
@@ -112,7 +113,7 @@ def _trace_of(file: Path) -> Trace:
 
 
 def command_of(recording: Recording) -> str:
-    """Return the command that makes such a run; the recorded times are those of its machine."""
+    """Return the command that makes such a run. On another machine, the times differ."""
     text = recording.preset.text.replace('"', '\\"').replace("\n", "\\n")
     options = " ".join(recording.options or ("--target-body", SIZE))
     return f'specviz run "{text}" {options}'

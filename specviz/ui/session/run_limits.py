@@ -50,7 +50,7 @@ def prompt_refusal(prompts: Sequence[TypedPrompt]) -> SpecvizError | None:
 
 
 def config_refusal(config: RunConfig, limits: Limits) -> SpecvizError | None:
-    """Return the error for settings of a run beyond the limits; else None."""
+    """Return the error if a run's settings exceed the limits, else None."""
     depth = len(config.branching) or config.gamma
     sizes = (
         ("new tokens", config.max_new_tokens, limits.tokens, "Lower the number of new tokens."),
@@ -72,7 +72,7 @@ def config_refusal(config: RunConfig, limits: Limits) -> SpecvizError | None:
 
 
 def drafted_per_round(config: RunConfig) -> int:
-    """Return the most candidates of a round: of all chains, or in the tree."""
+    """Return the largest number of candidates in a round, in all chains or in the tree."""
     if config.dynamic_tree:
         return config.dynamic_tree[1]
     if config.branching:
@@ -115,9 +115,10 @@ class RunLimits:
     def turn(
         self, session: str, prompt: TypedPrompt, config: RunConfig
     ) -> Iterator[tuple[SpecvizError | None, Callable[[Run], Run]]]:
-        """Yield the error for a run that is refused, and a function that counts an accepted run.
+        """Yield the error if the run is refused, else None, and a function that counts the run.
 
-        Until the block ends, no other run is counted, so that two tabs cannot both pass.
+        No other run is checked until the block ends. So two tabs cannot both get the last
+        permitted run.
         """
         person = the_person()
         if not has_limits(person):
@@ -137,18 +138,18 @@ class RunLimits:
         # A new run stops the unfinished run of its own tab.
         going = sum(not run.finished and run.session != session for run in account.runs)
         if going >= limits.runs_at_once:
-            runs = "run is" if limits.runs_at_once == 1 else "runs are"
+            runs = "runs is" if limits.runs_at_once == 1 else "runs are"
             return LimitError(
-                f"{limits.runs_at_once} of your {runs} waiting or running in other tabs, the most "
-                "that are allowed.",
-                remedy=f"The next run is possible when one of them ends. {_WHY}",
+                f"{limits.runs_at_once} of your {runs} waiting or running in other tabs; more are "
+                "not allowed.",
+                remedy=f"The next run is possible when one of these runs ends. {_WHY}",
             )
         if len(account.starts) >= limits.runs_per_minute:
             free_at = account.starts[-limits.runs_per_minute] + _MINUTE
             seconds = max(1, math.ceil(free_at - self._now()))
             return LimitError(
-                f"You have started {limits.runs_per_minute} runs within a minute, the most that "
-                "are allowed.",
+                f"You have started {limits.runs_per_minute} runs within a minute; more are not "
+                "allowed.",
                 remedy=f"The next run is possible in {seconds} s. {_WHY}",
             )
         return None

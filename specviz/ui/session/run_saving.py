@@ -37,7 +37,7 @@ def is_worth_saving(run: Run) -> bool:
 
 
 class RunSaver:
-    """Saves finished runs. ``failure`` is the error of the last attempt; None if it succeeded.
+    """Saves finished runs. ``failure`` is the error if the last attempt to save failed, else None.
 
     ``save`` is called in the worker's threads, where no person is current. So a run is stored for
     the person who submitted it.

@@ -1,4 +1,4 @@
-"""A warning for the owner if an edit of the settings file is not valid and so not in force."""
+"""A warning for the owner if an edit made the settings file invalid. The edit has no effect."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Tabs:
     _timers: dict[str, Timer] = field(default_factory=dict)
 
     def end_with(self, tab: str, end: Callable[[], object]) -> None:
-        """Register a function to call some seconds after the tab is gone and has not come back."""
+        """Register a function to call if the tab is gone and is not back some seconds later."""
         with self._changed:
             self._ends[tab] = end
 

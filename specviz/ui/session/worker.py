@@ -37,18 +37,18 @@ class Tab:
 
 
 class PageWorker(Worker):
-    """A worker that refuses what the current person may not do, and pairs not to be opened.
+    """A worker that refuses requests that the current person may not make.
 
-    Only an owner may choose the pair; see ``model_places`` for the pairs that nobody may open here.
-    A student may run the loaded pair, within the limits (``run_limits``), and load the embedded
-    pair if there is no other.
+    Only an owner may choose the pair. Some pairs may not be opened by anybody (``model_places``).
+    A student may run the loaded pair, within the limits (``run_limits``). If no pair is loaded, a
+    student may load the embedded pair.
 
-    See ``model_places`` and ``run_limits``. A refused request never reaches the worker process. It
-    fails as if the worker process had refused it.
+    A refused request never reaches the worker process. It fails as if the worker process had
+    refused it.
     """
 
     def answers(self, seconds: float) -> bool:
-        """Return whether the worker process is there and answers in time."""
+        """Return whether the worker process exists and answers within ``seconds``."""
         link = self._link
         return link is not None and link.answers(seconds)
 
@@ -64,7 +64,7 @@ class PageWorker(Worker):
         return None if may(Action.LOAD) else self._other_pair(spec)
 
     def _other_pair(self, spec: PairSpec) -> SpecvizError | None:
-        """Return the error if this is not the pair that is loaded or would be loaded first."""
+        """Return the error if ``spec`` is a pair other than ``given_pair``, else None."""
         if spec == given_pair(self.status()):
             return None
         return AccessError(
@@ -129,7 +129,10 @@ class PageWorker(Worker):
 
 
 def given_pair(status: PairStatus) -> PairSpec:
-    """Return the pair of people who may load none: the loaded pair, else the embedded pair."""
+    """Return the pair for people who may not choose a pair.
+
+    It is the pair that is loaded or being loaded, else the embedded pair.
+    """
     return status.spec if status.spec and status.state in ("loading", "ready") else PairSpec()
 
 
@@ -159,7 +162,7 @@ def worker_answers(seconds: float) -> bool:
 
 
 def store_unfinished_runs() -> None:
-    """Stop the runs in progress, store them, and end the worker. For the end of the server."""
+    """Stop the runs in progress, store them, and end the worker. Call this when the server ends."""
     for each in _started():
         each.close()
 
@@ -170,7 +173,7 @@ def calibrating_worker() -> Worker | None:
 
 
 def _release(tab: Tab) -> None:
-    """Release a closed tab. Use the tab's worker: ``the_worker()`` could start a new one."""
+    """Release a closed tab. Use the tab's worker: ``the_worker()`` could start a new worker."""
     tab.tabs.leave(tab.id)
     tab.worker.release(tab.id)
 

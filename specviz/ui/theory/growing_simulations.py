@@ -78,7 +78,7 @@ class GrowingSimulation:
 
 
 class SimulationGroup:
-    """Simulations of several methods with the same settings, which share the time of a redraw."""
+    """Simulations of several methods. They share their settings and the time of a redraw."""
 
     def __init__(
         self, settings: Hashable, simulators: Mapping[str, TextSimulator], narrow: float = NARROW
@@ -99,8 +99,8 @@ class SimulationGroup:
     def advance(self) -> None:
         """Run a batch of each unfinished simulation, fastest first.
 
-        Time that a fast simulation does not use goes to slower ones. The first call runs only one
-        simulation, so that the first redraw after a changed setting is quick.
+        Time that a fast simulation does not use goes to slower simulations. The first call runs
+        only one simulation, so that the first redraw after a changed setting is quick.
         """
         unfinished = [each for each in self.simulations.values() if not each.done]
         unfinished.sort(key=lambda each: each.seconds)
@@ -141,7 +141,7 @@ def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], N
     """Twice a second, simulate a batch and call ``draw``, until all simulations are done."""
 
     def advance() -> bool:
-        """Run a batch; return whether another one follows."""
+        """Run a batch; return whether another batch follows."""
         if not (paused or group.done):
             group.advance()
         return not (paused or group.done)
@@ -155,7 +155,10 @@ def progress_sentence(group: SimulationGroup, paused: bool) -> str:
     if group.done and group.widest <= group.narrow:
         return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."
     if group.done:
-        return f"{texts}; stopped: the 95 % interval is still ± {PERCENT.shown(group.widest)}."
+        return (
+            f"{texts}; stopped at this limit. The 95 % interval is still "
+            f"± {PERCENT.shown(group.widest)}."
+        )
     if paused:
         return f"Paused after {texts}."
     return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(group.narrow)}."

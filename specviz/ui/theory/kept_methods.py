@@ -78,9 +78,10 @@ def choose_methods(
     find: Callable[[Sequence[Trace]], T | None],
     shipped: ShippedFindings[T],
 ) -> MethodRuns[T]:
-    """Let the user choose a stored comparison, newest first; return the results of its runs.
+    """Let the user choose a stored comparison or the shipped runs; return the results of the runs.
 
-    Return the results of the shipped runs if no comparison fits, or if ``find`` returns None.
+    The list begins with the newest comparison and ends with the shipped runs. If no comparison
+    fits, or if ``find`` returns None, return the results of the shipped runs.
 
     Args:
         section: Prefix of the widget keys.

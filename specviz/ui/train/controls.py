@@ -72,7 +72,7 @@ class Settings(Value):
 def place_of(name: str) -> Path:
     """Return the path of the training with this name.
 
-    If others cannot reach the dashboard, the name may also be an absolute path.
+    If only this machine can reach the dashboard, the name may also be an absolute path.
     """
     path = Path(name.strip()).expanduser()
     if path.is_absolute() and name.isprintable() and not reachable_by_others():
@@ -84,7 +84,7 @@ def choose_settings(target: str) -> Settings:
     """Draw the controls and return their values.
 
     Args:
-        target: The target's name, which begins the default name of the folder.
+        target: The target's name. The default name of the folder begins with it.
     """
     chosen = st.segmented_control(
         "What to train", KINDS, default=_DEFAULTS.kind, key="train_kind", bind=_LINKED,
@@ -128,7 +128,7 @@ def _forget_folder() -> None:
 
 
 def _settings_of(kept: KeptTraining, folder: str) -> Settings:
-    """Return the settings of an earlier training, with the number of steps that the user chooses.
+    """Return an earlier training's settings, with the number of steps that the user chooses.
 
     The other settings of an earlier training cannot be changed.
     """
@@ -146,9 +146,9 @@ def _settings_of(kept: KeptTraining, folder: str) -> Settings:
 
 
 def _choose_source() -> tuple[str, tuple[str, ...], SpecvizError | None]:
-    """Draw the choice of training texts; return their source, its prompts, and an error or None.
+    """Draw the choice of training texts. Return the chosen source, its prompts, and the error.
 
-    An error means that the file of prompts is missing or invalid.
+    The error is None unless the file of prompts is missing or invalid.
     """
     source = st.selectbox(
         "Texts", SOURCES, key="train_source", bind=_LINKED,
@@ -176,7 +176,7 @@ def _choose_texts(prompts: tuple[str, ...]) -> TextPlan:
     )  # fmt: skip
     longest = st.number_input(
         "Maximum tokens per text", 16, 8192, default.longest, 64, key="train_longest",
-        bind=_LINKED, help="Includes the prompt. Texts end earlier if the target ends them.",
+        bind=_LINKED, help="Includes the prompt. A text is shorter if the target ends it.",
     )  # fmt: skip
     return replace(default, count=int(count), longest=int(longest), prompts=prompts)
 

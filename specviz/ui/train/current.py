@@ -28,9 +28,9 @@ _GIVES_WAY = "train_gives_way"
 
 
 def target_of(spec: PairSpec) -> PairSpec:
-    """Return the pair to train for: without simulated sizes and, in most cases, without the draft.
+    """Return the pair to train for, without simulated sizes and usually without its draft.
 
-    Only embedded pairs and targets with their own MTP head keep the draft.
+    The draft is kept only for embedded pairs and for targets with their own MTP head.
 
     Raises:
         ConfigError: The target is on a server.
@@ -47,7 +47,7 @@ def target_of(spec: PairSpec) -> PairSpec:
 
 
 def target_name(spec: PairSpec) -> str:
-    """Return the last part of the target's name in a form that a folder's name may contain."""
+    """Return the last part of the target's name, changed so that a folder's name may contain it."""
     if spec.embedded:
         return spec.embedded_target
     name = re.split(r"[/\\]", (spec.target or "").rstrip("/\\"))[-1]
@@ -93,7 +93,7 @@ def _busy(worker: Worker) -> bool:
 
 
 def take_linked() -> None:
-    """Show the training that the link names, and remove it from the link."""
+    """Show the training that the link names, and remove its name from the link."""
     if isinstance(job := linked_job(), TrainingJob):
         put_shown(job)
 
@@ -109,9 +109,9 @@ def choose_gives_way(job: TrainingJob | None) -> bool:
     """
     chosen = st.toggle(
         "Pause for other runs", True, key=_GIVES_WAY,
-        help="On: the training pauses while other runs or comparisons wait. It continues a few "
-        "seconds after they end. Off: other runs wait in the queue until the training ends or is "
-        "paused.",
+        help="On: the training pauses while other runs or comparisons are made, and continues a "
+        "few seconds after their end. Off: other runs wait in the queue until the training ends or "
+        "is paused.",
     )  # fmt: skip
     if job is not None and job.going:
         job.gives_way = chosen

@@ -52,7 +52,7 @@ def show_result(job: TrainingJob, result: TrainedDraft, spec: PairSpec, *, chat:
     Args:
         job: The training.
         result: The draft that the training made.
-        spec: The pair of the page, which may have an older draft for the target.
+        spec: The page's pair. It may have an older draft for the target.
         chat: Whether the target has a chat template.
     """
     _show_card(job, result)
@@ -120,7 +120,10 @@ def _show_exports(draft: Path, kind: DraftKind) -> None:
 
 
 def _offer_links(made: PairSpec, spec: PairSpec, gamma: int) -> None:
-    """Draw buttons that use the pair on other pages; ``switch_if_asked`` opens the chosen page."""
+    """Draw buttons that use the pair ``made`` on other pages.
+
+    After a click, ``switch_if_asked`` opens the chosen page.
+    """
     with st.container(horizontal=True, key="train_links"):
         for page, label in _OPENED.items():
             st.button(
@@ -150,11 +153,11 @@ def switch_if_asked() -> None:
 def lanes_of(
     made: PairSpec, spec: PairSpec, gamma: int, *, chat: bool, layers: int | None = None
 ) -> tuple[Lane, ...]:
-    """Return what to compare (lanes): the new draft, an older one, lookups, and early exit.
+    """Return the lanes to compare: the new draft, an older draft, lookup drafting, and early exit.
 
     The older draft is the draft of ``spec``. It is left out if ``spec`` has another target. Early
-    exit is left out if there is an older draft, or if the number of the target's ``layers`` is not
-    known.
+    exit is left out if there is an older draft, or if the target's number of layers (``layers``) is
+    not known.
     """
     own = RunConfig(
         temperature=0.0, gamma=gamma, drafter=first_method(made.draft_kind).name, chat=chat,
@@ -212,10 +215,10 @@ def _show_before_and_after(
 ) -> None:
     st.markdown("#### Before and after")
     st.caption(
-        "Compares the new draft with prompt lookup, suffix lookup and the pair's older draft or, "
-        "without one, with early exit. The runs are at temperature 0, with shipped prompts that "
-        "the training did not use. Every run is timed against the target alone, which decodes the "
-        "same tokens."
+        "Compares the new draft with the pair's older draft, prompt lookup and suffix lookup. If "
+        "the pair has no older draft, early exit takes its place. The runs are at temperature 0, "
+        "with shipped prompts that the training did not use. Every run is timed against the target "
+        "alone, which decodes the same tokens."
     )
     press_button("Compare before and after", key="train_compare")
     if take_press("train_compare"):

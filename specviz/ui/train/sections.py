@@ -92,15 +92,15 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
 
 
 def show_example() -> None:
-    """Draw the acceptance of a head that comes with specviz, over the steps of its training."""
+    """Draw how the acceptance of a head that specviz ships changed during the head's training."""
     checks = evaluations(pairs_folder().joinpath(*EMBEDDED_HEADS[CHAT_HEAD]))
     first, last = checks[0], checks[-1]
     show_example_caption(
         "Start",
-        f"This training made the EAGLE-3 head for {CHAT_PAIR} that comes with specviz. From step "
-        f"{first.step:,} to step {last.step:,}, the acceptance of the first candidate rose from "
-        f"{PROBABILITY.shown(first.accepted[0])} to {PROBABILITY.shown(last.accepted[0])}. A "
-        "training of your own also shows the loss, and the speedup that the acceptance gives.",
+        f"specviz comes with an EAGLE-3 head for {CHAT_PAIR}. From step {first.step:,} to step "
+        f"{last.step:,} of its training, the acceptance of the first candidate rose from "
+        f"{PROBABILITY.shown(first.accepted[0])} to {PROBABILITY.shown(last.accepted[0])}. For a "
+        "training of your own, this page also shows the loss and the expected speedup.",
     )
     _show_acceptance(checks, None)
 
@@ -131,8 +131,8 @@ def _show(job: TrainingJob, going: bool) -> None:
         show_error(job.error)
     elif job.result is None:
         st.info(
-            f"Paused at step {job.curves.step:,}. Everything is saved. Press *Continue* to go on "
-            "with the training, also after a restart of the dashboard."
+            f"Paused at step {job.curves.step:,}. Everything is saved. To go on with the "
+            "training, press *Continue*, now or after a restart of the dashboard."
         )
     _show_figures(job)
     _show_curves(job)
@@ -161,7 +161,7 @@ def _show_figures(job: TrainingJob) -> None:
     if found is None:
         return
     repeated = f", {found.repeated:,} repeated texts left out" if found.repeated else ""
-    fresh = " The hidden states do not fit on the disk, so every step computes its own states."
+    fresh = " The hidden states do not fit on the disk, so every training step computes them again."
     st.caption(
         f":green-badge[measured] {found.texts:,} texts with {found.tokens:,} tokens that the "
         f"target wrote{repeated}. {WHOLE_PERCENT.shown(found.ended)} of the texts end "
@@ -231,8 +231,8 @@ def _show_worth(job: TrainingJob, found: Worth) -> None:
         show_chart(
             gains_chart(gains_of(job)),
             "The expected speedup with the best draft so far. An open circle marks a γ above the "
-            "number of trained positions. The further positions are assumed to have the acceptance "
-            "of the last trained position.",
+            "number of trained positions. All untrained positions are assumed to have the "
+            "acceptance of the last trained position.",
             "predicted", key="train_gains", alt="Expected speedup at each γ",
         )  # fmt: skip
 

@@ -149,7 +149,7 @@ class _Grid:
         }
 
     def break_even(self) -> dict[str, list[float | None]]:
-        """Return the line that separates speedups above 1 from those below 1, in segments."""
+        """Return the segments of the line between speedups above 1 and speedups below 1."""
         x, y = list[float | None](), list[float | None]()
         for row in range(len(self._rows)):
             for column in range(len(self._columns)):
@@ -169,7 +169,7 @@ class _Grid:
 
 
 def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoint]) -> go.Figure:
-    """Draw the expected speedup at each γ and this temperature, its interval, and measured runs."""
+    """Draw expected speedups, with intervals, and measured runs at each γ for one temperature."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=330)
     cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
     gammas = [each.gamma for each in cells]
@@ -222,7 +222,7 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
 def candidates_chart(
     labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
 ) -> go.Figure:
-    """Draw the speedup at each γ and this temperature: a line per draft or method."""
+    """Draw the speedup at each γ for one temperature, with a line per draft or method."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=340)
     for index, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
         cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
@@ -272,7 +272,7 @@ def waterfall_chart(found: Waterfall) -> go.Figure:
 
 
 def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
-    """Draw the mean acceptance probability of each kind of token, such as punctuation."""
+    """Draw the mean acceptance probability of each kind of token, for example of punctuation."""
     made = figure(x_title="", y_title="acceptance probability", height=300)
     made.add_scatter(
         x=[f"{_wrapped(each.kind, 1)}<br>{each.count:,}" for each in kinds],

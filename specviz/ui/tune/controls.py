@@ -119,7 +119,8 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, _TEMPERATURE, 0.05,
         key=_TEMPERATURE_KEY, bind=_LINKED,
-        help="The advice and the ranking apply to this temperature. The map also shows others.",
+        help="The advice and the ranking apply to this temperature. The map also shows "
+        "other temperatures.",
     )  # fmt: skip
     with st.expander("Other drafts and methods", key="tune_drafts"):
         lookup, further = _choose_drafts(has_draft=bool(spec.draft_kind))
@@ -141,9 +142,9 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         text_budget = st.number_input(
             "Seconds for more texts", 0, MAX_TEXT_BUDGET, TEXT_BUDGET, 10,
             key="tune_text_budget", bind=_LINKED,
-            help="The target continues a single prompt several times, until this time is over. It "
-            "stops earlier if the interval of the best setting is within ± 10 %, or if most of "
-            "this interval is due to the uncertainty of the step costs.",
+            help="With a single prompt, the target writes several continuations until this time is "
+            "over. It stops earlier if the interval of the best setting is within ± 10 %, or if "
+            "most of this interval comes from the uncertainty of the step costs.",
         )  # fmt: skip
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
@@ -158,8 +159,8 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
 def _choose_texts(*, chat: bool) -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
-        help="The target continues the prompts at each temperature. Pasted text is scored as it "
-        "is. Its acceptance probabilities apply to that text, not to texts that the target writes.",
+        help="The target continues the prompts at each temperature. Pasted text is scored "
+        "unchanged, so its acceptance probabilities do not apply to texts that the target writes.",
     )  # fmt: skip
     if source == _ONE:
         prompt = _PROMPT.choose(chat=chat)
@@ -188,7 +189,10 @@ def _pasted() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw a choice of simulated draft sizes other than the pair's own; return the chosen sizes."""
+    """Draw a choice of further simulated sizes for the draft, and return the chosen sizes.
+
+    The draft's real size and the size that the pair has now are not offered.
+    """
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -216,7 +220,7 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw the choice of further methods; return the valid ones, and why others are refused.
+    """Draw the choice of further methods. Return valid methods, and refused methods with reasons.
 
     Args:
         copies: Whether drafters that copy from the text are allowed.
@@ -266,7 +270,10 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw the choice of drafts; return whether to try lookup drafting, and the further drafts."""
+    """Draw the choice of drafts.
+
+    Return whether to try lookup drafting, and the names of further drafts.
+    """
     lookup = not has_draft or st.toggle(
         "Prompt lookup and suffix lookup", True, key="tune_lookup", bind=_LINKED,
         help="Both search the text for an earlier occurrence of its last tokens, and draft the "

@@ -1,7 +1,7 @@
 """Start, follow and stop the tuning job that a browser tab shows.
 
-A tab shows the job that it started last, else the newest job on the server. A separate
-job measures chosen cells of the map, that is, values of γ and temperature.
+A tab shows the job that it started last. If it has started none, it shows the newest job on the
+server. Chosen cells of the map are measured in a separate job. A cell is a γ with a temperature.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _start(job: Job) -> None:
 
 
 def take_linked() -> None:
-    """Show the job that the link names, and remove it from the link."""
+    """Show the job that the link names, and remove the job's name from the link."""
     if (job := linked_job()) is not None:
         put_shown(job)
 
@@ -84,7 +84,10 @@ def shown_race(answer: Answer) -> RaceJob | None:
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
-    """Return the job if it measures drafts and methods of this answer on its prompts, else None."""
+    """Return ``job`` if it measures this answer's drafts and methods on the answer's prompts.
+
+    Otherwise, return None.
+    """
     if job is None or job.items != answer.question.items:
         return None
     own = {each.lane for each in answer.candidates}
@@ -109,12 +112,12 @@ def follow(
     seconds: float = _TICK,
     part: Callable[[], str] = lambda: "",
 ) -> None:
-    """Show the job's progress, call ``draw`` for its results, and repeat both while it runs.
+    """Show the job's progress, call ``draw`` for its results, and repeat both while the job runs.
 
     Args:
         seconds: Time between two drawings.
-        part: Returns a name for what the page shows outside ``draw``. If the name changes, the
-            page reruns.
+        part: Returns a name for what the page shows outside ``draw``. If the name changes, the page
+            reruns.
     """
 
     def phase() -> str:
@@ -135,7 +138,7 @@ def follow(
 
 
 def phase_of(job: Job) -> Phase:
-    """Return "working" or "refining", or "" if the job has ended. A change reruns the page."""
+    """Return "working", "refining" or, if the job has ended, "". A new phase reruns the page."""
     if not job.going:
         return ""
     return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"

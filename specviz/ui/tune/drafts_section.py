@@ -1,4 +1,7 @@
-"""Tune's ranking of drafts and methods, controls to open them elsewhere, and a race of the best."""
+"""Tune's ranking of drafts and methods.
+
+A row of the ranking can be opened on another page. The best rows can race.
+"""
 
 from __future__ import annotations
 

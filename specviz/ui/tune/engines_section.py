@@ -1,4 +1,4 @@
-"""The best setting of Tune as settings for other engines."""
+"""Tune's best setting, written as settings of other engines."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show_engines(answer: Answer) -> None:
 
 
 def _without_place(text: str) -> str:
-    """Return settings with relative paths, unless the reader may see where specviz is installed."""
+    """Return the settings, with relative paths if the person must not see specviz's folder."""
     return text if the_person().may(Action.MEASURE) else text.replace(f"{ROOT}/", "")
 
 

@@ -1,4 +1,4 @@
-"""The recorded answer that Tune shows until the user computes one."""
+"""The recorded answer that Tune shows until the user computes an answer."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ def show_odds_text(
     key: str,
     ends: Mapping[int, str] | None = None,
 ) -> None:
-    """Draw the text, with the acceptance probability of each token as its background.
+    """Draw the text. The background of each token shows its acceptance probability.
 
     Args:
         odds: Acceptance probability per token; None for a token that was not scored.
-        ends: Position of a round's last token → ``recovered`` or ``bonus``.
+        ends: For each round, the position of its last token, mapped to ``recovered`` or ``bonus``.
     """
     content = {
         "prompt": prompt,

@@ -77,7 +77,7 @@ def _places(spec: PairSpec) -> tuple[str, str | None]:
 
 
 def _to_compare(answer: Answer, choices: Sequence[Choice]) -> None:
-    """Open Compare with these choices as lanes, and with the prompts and length of the question."""
+    """Open Compare with these choices as lanes, and with the question's prompts and length."""
     plan = plan_of_cells(choices, answer.question.items, repeats=1)
     st.session_state[LANES_HANDOVER] = texts = [lane_text(each) for each in plan.lanes]
     take_settings(plan)

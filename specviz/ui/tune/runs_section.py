@@ -1,7 +1,7 @@
 """Draw the analysis of a saved run, and the expected and observed speedups of all saved runs.
 
-The analysis has a waterfall chart from the textbook speedup to the observed one, the acceptance
-along the text, and metrics as other engines define them.
+The analysis has three parts: a waterfall chart from the textbook speedup to the observed speedup,
+the acceptance along the text, and metrics as other engines define them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def show_run_findings() -> None:
     rows = the_library().find(Query(rules=("lossless",), limit=_OFFERED))
     timed = [each for each in rows if each.summary.speedup is not None]
     if not timed:
-        st.info("No kept run has a measured speedup yet. Start one on Watch.")
+        st.info("No kept run has a measured speedup yet. Start a run on Watch.")
         return
     row = st.selectbox("Run", timed, format_func=_run_title, key="tune_run")
     assert row is not None
@@ -85,7 +85,7 @@ def _change_text(step: WaterfallStep) -> str:
 
 
 def _show_run_text(trace: Trace) -> None:
-    """Draw the run's text with its rounds and, if known, its tokens' acceptance probabilities."""
+    """Draw the run's text with its rounds and, if known, each token's acceptance probability."""
     st.markdown("#### Acceptance along the text")
     tokens = list(emitted_tokens(trace.rounds))
     ids, texts = [each.token_id for _, each in tokens], [each.text for _, each in tokens]

@@ -138,7 +138,7 @@ def _show_charts(answer: Answer, candidate: Candidate, *, given: bool) -> None:
 
 
 def _map_title(candidate: Candidate) -> str:
-    """Return a sentence on what the numbers of the map are: expected, at least, or measured."""
+    """Return a sentence on what the map shows: expected speedups, lower bounds, or measurements."""
     if candidate.runs:
         return "The map shows the speedup in short runs, at the chosen temperature."
     if candidate.form == "at least":
@@ -155,7 +155,7 @@ def _ink() -> str:
 
 
 def _choose_candidate(answer: Answer) -> Candidate | None:
-    """Let the user choose a draft or method, by default the best one; return it."""
+    """Let the user choose a draft or method, and return the choice. The default is the best one."""
     known = [each for each in answer.candidates if each.surface.cells]
     if len(known) < 2:
         return known[0] if known else None

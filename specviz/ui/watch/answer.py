@@ -1,4 +1,4 @@
-"""Show an answer of another engine, opened from the library, in the player of Watch."""
+"""Show another engine's answer, opened from the library, in the player of Watch."""
 
 from __future__ import annotations
 

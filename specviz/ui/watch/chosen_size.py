@@ -17,11 +17,11 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 
 
 def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
-    """Return the step times of the pair at the simulated sizes that the sliders show.
+    """Return the step times that the pair would have at the sliders' simulated sizes.
 
-    The result is None if ``pair`` has these sizes already, or if the sliders are for other models.
-    It is also None if a slider is off and ``pair`` has a simulated size: an estimate for the
-    model at its own size would be wrong, because that model fits into the processor's caches.
+    The result is None if ``pair`` already has these sizes, or if the sliders are for other models.
+    It is also None if a slider is off but its model in ``pair`` is enlarged. An estimate for the
+    real size would be wrong, because a model of real size fits into the processor's caches.
     """
     spec = shown_pair()
     room = known_room(spec) if spec is not None else None

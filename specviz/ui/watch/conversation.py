@@ -53,7 +53,7 @@ def asked_of(choices: Choices) -> TypedPrompt:
 
 
 def _continue(history: History) -> None:
-    """Add the answered message to the conversation, and request a run that answers the next one.
+    """Add the last message and its answer to the conversation, and run the next message.
 
     If the last message has no answer yet, put the next message back into its box.
     """

@@ -5,8 +5,8 @@ the page is open, the worker checks the machine's resources and loads the enlarg
 controls name the pair at its real size until a run uses the enlarged target. A run that starts
 before the enlarged target is loaded uses the real size.
 
-``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only embedded pairs, except those of the
-chat model, have a default simulated size.
+``SPECVIZ_FIRST_BODY`` sets another default size; ``none`` means no default size. Pairs of the chat
+model and pairs that are not embedded have no default size.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FirstBody:
         return None if self.loading else self.offered
 
     def use(self) -> None:
-        """Use the enlarged target in the run that was just requested, if it is loaded."""
+        """If the enlarged target is loaded, use it in the run that was just requested."""
         if self.ready is not None:
             set_bodies(self.ready.target_body, NO_BODY)
             use_pair(self.ready)

@@ -21,7 +21,7 @@ CAPTION = "A small model drafts a few tokens; a large model checks them all in o
 
 
 def _as_html(words: str) -> str:
-    """Return text with a command in backticks as HTML."""
+    """Return text as HTML. The text must contain one command in backticks."""
     before, command, after = escape(words).split("`")
     return f"{before}<code>{command}</code>{after}"
 

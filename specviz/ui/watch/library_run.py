@@ -34,7 +34,7 @@ _BEFORE = "sizes before the opened run"
 
 
 class _Before(Value):
-    """The sliders' simulated sizes before a run was opened, and the pair selected on opening it."""
+    """The simulated sizes before a run was opened, and the pair right after the run was opened."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet
     opened: PairSpec | None
@@ -79,9 +79,9 @@ def _close_if_hidden(run_id: str, history: History) -> SpecvizError | None:
 
 
 def _forked(library: Library, trace: Trace) -> Trace | None:
-    """Return the run from which this run was forked.
+    """Return the run from which the run of ``trace`` was forked.
 
-    The result is None if that run is not in the library or has another prompt.
+    The result is None if the original run is not in the library or has another prompt.
     """
     of = trace.config.forks[-1].of if trace.config.forks else None
     try:

@@ -1,7 +1,7 @@
-"""Events of the player on Watch: a request to fork the run, or to open a replay at some point.
+"""Events of the player on Watch: requests to fork the run, and the point at which replays open.
 
-To fork a run is to repeat it with one draw or token changed.
-Each event has a number and is handled once. Events come from a browser and are not trusted.
+To fork a run is to repeat it with one draw or token changed. Each event has a number and is handled
+once. Events come from a browser and are not trusted.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ T = TypeVar("T", "ForkRequest", "MomentRequest")
 
 
 class ForkRequest(Value):
-    """A request to repeat a run with a change at one candidate (to fork it).
+    """A request to fork a run: to repeat it with a change at one candidate.
 
-    Either ``draw`` replaces the draw that decided the candidate's verdict, or, at temperature
-    0, ``rank`` chooses one of the target's most probable tokens to replace its likeliest one.
+    ``draw`` replaces the draw that decided the candidate's verdict. ``rank`` is for temperature 0:
+    it chooses one of the target's most probable tokens, which replaces the likeliest token. A valid
+    request has either ``draw`` or ``rank``.
     """
 
     run: str
@@ -55,9 +56,9 @@ def handle_player_events(worker: Worker, history: History, session: str, key: st
 
 
 def handle_moment(history: History, key: str, shown: str) -> bool:
-    """Store the point at which replays of the shown run open, if the user chose a new one.
+    """Store the point at which replays of the shown run open, if the user chose a new point.
 
-    Return whether the user did. ``shown`` is the id of the shown run.
+    Return whether the user chose a new point. ``shown`` is the id of the shown run.
     """
     request = _new_request(history, key, "moment", MomentRequest)
     if request is None or request.run != shown:
@@ -99,12 +100,14 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
 
 
 def _as_loaded(spec: PairSpec) -> PairSpec:
-    """Return the pair's specification as Watch loads it: the default pair's has no name."""
+    """Return the specification as Watch loads it: if it names the default pair, drop the name."""
     return replace(spec, name=None) if spec.name == DEFAULT_PAIR else spec
 
 
 def _forked_config(trace: Trace, run_id: str, request: ForkRequest) -> RunConfig:
-    """Return the run's config with the requested change, and without earlier changes after it.
+    """Return the run's config with the requested change.
+
+    Changes from earlier forks are kept only if they come before the requested change.
 
     Raises:
         ConfigError: The change is not possible.

@@ -53,7 +53,7 @@ def show_run_player(
 ) -> None:
     """Draw the player and keep it up to date.
 
-    ``seen`` is the worker's status that the page's script has read.
+    ``seen`` is the worker's status at the time when the page's script read it.
     """
     if history.opened_answer is not None:
         show_answer(history.opened_answer, history, _KEY, local=is_local())
@@ -80,7 +80,7 @@ def show_run_player(
 
 
 def _busy_with(status: PairStatus, history: History) -> str:
-    """Name the work in progress after which the player may change; empty if there is none."""
+    """Name the work that may still change the player; empty if there is no such work."""
     run = history.current
     if history.run_without_body is not None:
         return "the pair as it is"
@@ -182,7 +182,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     first, shown_now = session_first_body(), shown_pair()
     wanted = first.ready or shown_now
     label, remedy = run_label(status, shown_now), ""
-    detail = "no pair is loaded: Run loads this pair" if label == "Run" else f"press {label}"
+    detail = "no pair is loaded; Run loads this pair first" if label == "Run" else f"press {label}"
     if wanted is None:
         detail = "name a target under The pair"
     elif status.preparing:
@@ -264,7 +264,7 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """Yield a sentence on the acceptance expected from other texts, if it is known.
+    """Yield a sentence on the expected acceptance, if other texts give an estimate.
 
     Yield nothing if the run has step costs: then the player can draw throughput curves.
     """
@@ -273,7 +273,7 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
     if outlook is None or tau is None or trace.step_costs is not None:
         return
     yield (
-        f"Expected, from {outlook.num_texts} other texts ({outlook.kind}): α "
+        f"Expected from {outlook.num_texts} other texts ({outlook.kind}): α "
         f"{PROBABILITY.bare(outlook.alpha)} and {TOKENS.bare(tau)} tokens per round."
     )
 

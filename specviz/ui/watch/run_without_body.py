@@ -1,7 +1,7 @@
-"""Repeat a run of enlarged models with the same models at their real size, to show that speedup.
+"""Repeat a run of enlarged models at the models' real size, to show the speedup at that size.
 
-An enlarged model has a simulated size (in code: a body). If the library already has a run of the
-real size, no new run is made. A new run is saved in the library.
+An enlarged model has a simulated size (in code: a body). If the library already has such a run at
+the real size, no new run is made. A new run is saved in the library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find a saved run with the current run's settings and models of real size, or start one.
+    """Find or start a run with the current run's settings and models, at the models' real size.
 
     Do this only if the current run is finished, used a simulated size, and timed the target alone.
     """
@@ -66,7 +66,7 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 
 
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
-    """Return the speedup of a saved run with the trace's settings and its models at real size.
+    """Return the speedup of a saved run with the trace's settings and models, at real size.
 
     The result includes the speedup's interval. It is None if there is no such run.
     """

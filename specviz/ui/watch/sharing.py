@@ -33,7 +33,7 @@ _LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK,
 def show_downloads(history: History) -> None:
     """Draw download buttons for the shown run, disabled while a run is in progress.
 
-    A downloaded replay opens at the point of the run that the player requested last.
+    The player determines where in the run a downloaded replay opens.
     """
     answer = history.opened_answer
     if answer is not None:
@@ -90,7 +90,7 @@ def is_local() -> bool:
 def _settings_of(trace: Trace) -> str | None:
     """Return the query that sets the controls to the run's settings.
 
-    Return None if the controls do not support them.
+    Return None if the controls do not support these settings, or if they name other models.
     """
     pair, made = shown_pair(), spec_of(trace.pair)
     if unsupported_settings(trace.config) or pair is None or pair.models != made.models:

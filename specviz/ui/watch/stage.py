@@ -1,4 +1,4 @@
-"""The parts of Watch that the lesson shares: the pair, the sidebar, and the start of a run."""
+"""What Watch and the lesson share: the choice of the pair, the sidebar, and the start of a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Stage(Value):
         return run_label(self.worker.status(), self.shown) == "Run"
 
     def begin_requested_run(self, *, pressed: bool) -> bool:
-        """Begin a run if a press or a changed setting requests one; return whether a run began.
+        """Begin a run if a pressed button or a changed setting requests it.
+
+        Return whether a run began.
 
         Raises:
             SpecvizError: If the prompt is empty, or the person or the pair is refused.

@@ -25,7 +25,7 @@ def offer_time_again(history: History) -> None:
 
 
 def time_again(worker: Worker, session: str, run: Run) -> Run:
-    """Submit the run again. The same seed gives the same text; both timings are saved."""
+    """Submit the run again. Its seed and text do not change. Both timings are saved."""
     prompt = run.trace.prompt.text if run.trace else ""
     return worker.submit(session, run.spec, prompt, run.config)
 

@@ -53,7 +53,8 @@ def show_body_boxes(
     """Draw the sliders, or the reason why no slider is available yet.
 
     Args:
-        offer: The pair with the target enlarged by default, if the next run may use it; else None.
+        offer: The pair with the target at its default simulated size, if the next run may use this
+            pair; else None.
         loading: Whether ``offer`` is still being loaded.
     """
     spec = shown_pair()

@@ -37,7 +37,7 @@ def choice_box(
     *,
     placeholder: str | None = None,
 ) -> None:
-    """Draw a select box, in a container with the key ``name``, and call ``take`` with a new choice.
+    """Draw a select box. When the user chooses an option, call ``take`` with this option.
 
     Args:
         name: The key of the container, and the start of the control's key.

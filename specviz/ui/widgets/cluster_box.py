@@ -10,6 +10,6 @@ from specviz.ui.session.cluster_jobs import has_ray
 def choose_cluster(key: str, what: str) -> bool:
     return has_ray() and st.toggle(
         "On a cluster", key=key, persist_state="session",
-        help=f"{what} on the devices of the Ray cluster whose address is in the environment "
-            "variable `RAY_ADDRESS` or, if that is not set, on a device of this machine.",
+        help=f"{what} on the devices of the Ray cluster at the address in the environment "
+            "variable `RAY_ADDRESS`. Without this variable, a device of this machine is used.",
     )  # fmt: skip

@@ -42,7 +42,7 @@ def show_bars(
 def _received(key: str, mark: str, size: int) -> DistributionPair | None:
     """Return the distributions that the browser last sent for the bars with the id ``mark``.
 
-    The result is None if there are none or if they are invalid.
+    The result is None if the browser sent nothing, or if the distributions are invalid.
     """
     sent = (st.session_state.get(key) or {}).get("laws")
     if not isinstance(sent, dict) or sent.get("id") != mark:

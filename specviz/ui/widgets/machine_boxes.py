@@ -50,7 +50,7 @@ class MachinePair(Value):
 
     @property
     def shares_vocabulary(self) -> bool | None:
-        """Whether the tokenizers differ, so that the draft must propose only shared tokens.
+        """Whether the draft must propose only shared tokens, because the tokenizers differ.
 
         None if the tokenizers have not been compared.
         """
@@ -79,7 +79,7 @@ def chosen_models(options: PairSpec) -> MachinePair | None:
 
 
 def _chosen_draft(fits: tuple[Fit, ...]) -> Fit | None:
-    """Return the chosen draft, or the default if none was chosen."""
+    """Return the chosen draft or, if the user has not chosen yet, the default draft."""
     name = _choice(DRAFT_MODEL)
     chosen = next((each for each in fits if each.model.short == name), None)
     if chosen is not None or name == _NO_DRAFT:
@@ -278,7 +278,9 @@ def _show_skipped(skipped: tuple[Skipped, ...]) -> None:
     for each in skipped[:_MOST_SHOWN]:
         st.caption(f"**{as_text(each.name)}**, {as_text(each.origin)}: {as_text(each.reason)}")
     if len(skipped) > _MOST_SHOWN:
-        st.caption(f"{len(skipped) - _MOST_SHOWN:,} more: `python -m specviz models --skipped`")
+        st.caption(
+            f"{len(skipped) - _MOST_SHOWN:,} more. List all: `python -m specviz models --skipped`"
+        )
 
 
 def _add_folder() -> None:

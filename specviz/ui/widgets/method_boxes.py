@@ -1,7 +1,7 @@
 """Controls for the speculation method: drafter, stopping rule, draft tree, verification rule.
 
-Watch has one set of controls, whose values are in the link. Compare has one set for each of the
-settings that it compares.
+Watch has one set of controls, whose values are in the link. Compare has one set for each lane (a
+pair with its settings).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MethodBoxes(Value):
         """Draw the controls, and return their values by the field names of ``RunConfig``.
 
         Args:
-            drafter: The container for the drafter's control; None draws it above all others.
+            drafter: The container for the drafter's control. If None, this control is drawn first.
         """
         with drafter or nullcontext():
             drafted_by = self._typed(
@@ -123,8 +123,8 @@ class MethodBoxes(Value):
             epsilon = st.slider(
                 "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
                 help="With over-accept, ε is added to the target's probability of a candidate. "
-                "With typical, this probability must exceed a threshold that depends on ε. The "
-                "text no longer follows the target's distribution.",
+                "With typical, this probability must exceed a threshold that depends on ε. With "
+                "either rule, the text no longer follows the target's distribution.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:
@@ -140,7 +140,7 @@ class MethodBoxes(Value):
 
 
 def early_exits(layers: int | None) -> list[str]:
-    """Return drafters that stop after some of the target's layers, such as ``early-exit:4``."""
+    """Return early-exit drafters. ``early-exit:4`` stops after four of the target's layers."""
     numbers = _FIRST_EXITS if layers is None else [round(each * layers) for each in _EXIT_SHARES]
     usable = [each for each in numbers if 1 <= each < (layers or each + 1)]
     return [f"early-exit:{each}" for each in dict.fromkeys(usable)]

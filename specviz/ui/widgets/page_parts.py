@@ -109,7 +109,7 @@ def slider(
     hint: str = "",
     form: str | None = None,
 ) -> float:
-    """Draw a slider for a number, whose value is in the link under ``key``.
+    """Draw a slider for a number. The link contains the number under ``key``.
 
     ``form`` is the printf-style format of the shown value.
     """
@@ -119,5 +119,5 @@ def slider(
 
 
 def whole_slider(label: str, low: int, high: int, default: int, *, key: str, hint: str = "") -> int:
-    """Draw a slider for an integer, whose value is in the link under ``key``."""
+    """Draw a slider for an integer. The link contains the integer under ``key``."""
     return st.slider(label, low, high, default, 1, key=key, help=hint or None, bind="query-params")

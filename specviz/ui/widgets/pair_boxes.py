@@ -66,9 +66,9 @@ _CHOSEN = "bodies chosen"
 
 
 def shown_pair() -> PairSpec | None:
-    """Return the pair, or the target alone, that the controls name; None without a target.
+    """Return what the controls name: a pair, or a target alone. Return None without a target.
 
-    People who may load no pair have no such controls. Their pair is the loaded one.
+    People who may load no pair have no such controls. For them, return the loaded pair.
     """
     if not may(Action.LOAD):
         return given_pair(the_worker().status())
@@ -112,7 +112,7 @@ def _shown_weights(*, has_draft: bool) -> dict[str, Any]:
 
 
 def _shown_places(source: str) -> tuple[str, str]:
-    """Return the Hub ids or paths of target and draft, each empty if no model is named."""
+    """Return the Hub id or path of the target and of the draft. An unnamed model has ""."""
     if source == _MACHINE:
         pair = chosen_models(_options())
         draft = pair.draft if pair is not None else None
@@ -239,12 +239,11 @@ def _choose_weights() -> None:
             _link_weights(key, kind)
             st.selectbox(
                 f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
-                help="Once loaded, quantised weights need less memory and less time per step. They "
-                     "change the output a little. A GGUF file's own weights stay quantised on "
-                     "a CPU where possible. To quantise weights to a chosen type, use a CPU and "
-                     "float32. After loading, a note reports how much quantisation changes the "
-                     "output. An EAGLE head of a quantised target is quantised to Q8_0 unless "
-                     "another type is chosen.",
+                help="Quantised weights need less memory and less time per step, but change the "
+                     "output a little. After loading, a note reports how much. With “as stored”, "
+                     "the weights of a GGUF file stay quantised on a CPU where possible, and an "
+                     "EAGLE head of a quantised target is quantised to Q8_0. To choose a quantised "
+                     "type, use a CPU and float32.",
             )  # fmt: skip
 
 
@@ -285,7 +284,7 @@ def forget_bodies() -> None:
 
 
 def put_pair(target: str, draft: str) -> None:
-    """Set the controls to two models of real size, by path or Hub id. Call before drawing them."""
+    """Before the controls are drawn, set them to two models (Hub ids or paths) at real size."""
     if all(os.path.isabs(each) or os.path.exists(each) for each in (target, draft) if each):
         values = {"pair": _LOCAL, "target_folder": target, "draft_folder": draft}
     else:
@@ -307,7 +306,7 @@ def clear_bodies() -> None:
 
 
 def body_box(key: str) -> str:
-    """Set the control ``key`` of a simulated size to the current value, and return ``key``."""
+    """Give the control ``key`` the current simulated size, and return ``key``."""
     st.session_state[key] = _body_value(key)
     return key
 
@@ -315,8 +314,8 @@ def body_box(key: str) -> str:
 def link_bodies(target: str, draft: str) -> None:
     """Put chosen simulated sizes into the link.
 
-    If the target has its real size, the link states "none". Otherwise, Watch would offer a default
-    simulated size.
+    For a target at its real size, the link states "none". If the link gave no size, Watch would
+    offer a default simulated size.
     """
     if not bodies_are_chosen():
         return
@@ -339,7 +338,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value; before it is drawn, return the link's or the last page's value."""
+    """Return a control's value. An undrawn control has the value of the link or the last page."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""

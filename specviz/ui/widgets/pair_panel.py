@@ -58,7 +58,10 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
-    """Return the worker, its status, and the pair that the controls name, else ``active_spec``."""
+    """Return the worker, its status, and the page's pair.
+
+    The page's pair is the pair that the controls name. If they name none, it is ``active_spec``.
+    """
     worker = the_worker()
     status = worker.status()
     return worker, status, shown_pair() or active_spec(status)
@@ -108,7 +111,7 @@ def num_layers(spec: PairSpec) -> int | None:
 
 
 def run_label(status: PairStatus, shown: PairSpec | None) -> str:
-    """Return the label of the button Run: "Load … and run" if the pair must be loaded first."""
+    """Return the button's label: "Run", or "Load … and run" if the pair must be loaded first."""
     if shown is None or shown == active_spec(status):
         return "Run"
     return f"Load {_short(shown)} and run"
@@ -220,7 +223,9 @@ def _report(found: PairCheck) -> None:
 def _vocabulary_text(found: PairCheck) -> str:
     if found.shared_tokens is None:
         return f"Same vocabulary: {found.vocabulary:,} tokens."
-    return f"Shared: {found.shared_tokens:,} of the target's {found.vocabulary:,} tokens."
+    return (
+        f"Shared vocabulary: {found.shared_tokens:,} of the target's {found.vocabulary:,} tokens."
+    )
 
 
 def size_words(ratio: float) -> str:
@@ -261,8 +266,8 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             st.button(
                 "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
-                help="The step costs, on which c, v and the forecast depend, come from timed runs "
-                    "and from a saved table. A new measurement replaces both.",
+                help="Discards the saved step costs of this pair and measures them again. c, v and "
+                    "the forecast depend on the step costs.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")
@@ -274,7 +279,7 @@ def total_text(parts: Sequence[LoadPart]) -> str:
 
 
 def parts_text(parts: Sequence[LoadPart]) -> str | None:
-    """Return the parts of loading that took a measurable time, one per line, for a tooltip."""
+    """Return the slow parts of loading with their times, one part per line, for a tooltip."""
     slow = [each for each in parts if each.seconds >= _SHORTEST_PART]
     lines = [f"{each.seconds:.1f} s: {as_text(each.text)}" for each in slow]
     return "\n\n".join(lines) or None

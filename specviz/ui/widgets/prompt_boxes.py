@@ -59,7 +59,8 @@ class PromptBoxes:
 
         Args:
             changed: Called when the user edits the prompt.
-            chat: Whether to list messages for a chat model first, before texts to continue.
+            chat: Whether to offer messages for a chat model. They are listed before texts to
+                continue.
         """
         self.settle()
         self._fit(chat)
@@ -98,8 +99,8 @@ class PromptBoxes:
     def settle(self) -> str:
         """Set and return the prompt before its controls are drawn.
 
-        The prompt is the page's previous prompt, else the prompt of the link or of Watch, else the
-        first preset.
+        The page keeps its previous prompt. On the first visit, the prompt comes from the link or
+        from Watch. If neither gives a prompt, it is the first preset.
         """
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
@@ -107,7 +108,7 @@ class PromptBoxes:
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
-        """Replace a prompt that is the default for plain text by that for chat, or vice versa."""
+        """Replace the default prompt for text by the default prompt for chat, or vice versa."""
         ours, theirs = (_names(each)[0] for each in (chat, not chat))
         if st.session_state[self._preset] == theirs:
             st.session_state[self._preset] = ours
@@ -142,7 +143,7 @@ class PromptBoxes:
     def _can_take(self, own: tuple[str, str], *, chat: bool) -> bool:
         """Return whether to offer the prompt of Watch.
 
-        It is offered if it differs from ``own`` and ``_fit`` would not replace it.
+        Watch's prompt is offered if it differs from ``own`` and if ``_fit`` would not replace it.
         """
         theirs = self._of_watch()
         return theirs is not None and theirs != own and theirs[0] != _names(not chat)[0]
@@ -223,7 +224,7 @@ def _preset_texts() -> dict[str, str]:
 
 
 def _names(chat: bool) -> list[str]:
-    """Return the names of the presets to offer; only a chat model is offered chat messages."""
+    """Return the names of the presets to offer. If ``chat``, they include chat messages."""
     texts, messages = map(list, (map(_name, read_presets()), map(_name, read_chat_prompts())))
     return [*messages, *texts] if chat else texts
 

@@ -17,8 +17,8 @@ def show_example_caption(press: str, about: str, needed: Action = Action.MEASURE
     """Draw the caption of a recorded result.
 
     Args:
-        press: The label of the button that makes a new result. The caption names it only to
-            people who may do what it needs.
+        press: The label of the button that makes a new result. The caption names this button only
+            to people who may do ``needed``.
         about: Sentences on what was measured.
     """
     may = the_person().may(needed)

@@ -48,9 +48,9 @@ def _ask_restart() -> None:
 class Choices(Value):
     """The values of the controls.
 
-    ``detects_chat``: whether the run, once the target is loaded, looks for a chat template and uses
-    the template if there is one. False if the page already knows that there is one, or if the user
-    or the link has switched the template off.
+    ``detects_chat``: whether the run looks for a chat template after the target is loaded, and uses
+    a template that it finds. It is False if the page already knows that the target has a template,
+    or if the user or the link has switched the template off.
     """
 
     prompt: str
@@ -121,7 +121,7 @@ def watched_chat() -> bool:
 
 
 def choose_chat_template(key: str, hint: str | None = None) -> bool:
-    """Draw the chat template setting of another page, and return its value.
+    """Draw the setting *Chat template* on a page other than Watch, and return its value.
 
     Its initial value is the setting on Watch.
     """
@@ -130,7 +130,7 @@ def choose_chat_template(key: str, hint: str | None = None) -> bool:
 
 
 def start_like_watch(key: str, watched: object, default: object) -> None:
-    """Set a linked control to Watch's value, unless it already has a value or the link has one."""
+    """Set a linked control to Watch's value, unless the control or the link already has a value."""
     if key in st.session_state or key in st.query_params or watched == default:
         return
     st.session_state[key] = watched
@@ -141,7 +141,10 @@ def start_like_watch(key: str, watched: object, default: object) -> None:
 
 
 def _take_linked_drafter(key: str, drafters: Sequence[str]) -> None:
-    """Use the link's drafter if it fits the pair and none was chosen for this kind of pair yet."""
+    """Use the link's drafter if it fits the pair and the user has not chosen a drafter yet.
+
+    A choice that the user made for another kind of pair does not count.
+    """
     linked = st.query_params.get(DRAFTER_KEYS[MODEL])
     known = key in st.session_state or key in st.query_params
     if linked and not known and (linked in drafters or linked not in DRAFT_METHODS):
@@ -232,7 +235,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
 
 
 def apply_settings(prompt: str, config: RunConfig) -> None:
-    """Set the controls to a run's settings before they are drawn. Start no run."""
+    """Set the controls to a run's settings, before the controls are drawn. Start no run."""
     assert not unsupported_settings(config)
     _PROMPT.put(prompt)
     st.session_state["more"] = True  # controls set while the expander is closed would not update

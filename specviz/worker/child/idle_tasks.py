@@ -89,7 +89,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Put the measurements that a pair's first runs need before all other tasks."""
+        """Put the measurements for a pair's first runs at the front of the list."""
         drafter = first_method(pair.draft_kind).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -108,13 +108,13 @@ class IdleTasks:
         self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Add a task that measures those step costs of a run that are missing or noisy."""
+        """Add a task that measures a run's missing and noisy step costs."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
     def predict(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """Add a task that predicts the speedups of a run and sends them, if it can be forecast."""
+        """If a run can be forecast, add a task that predicts and sends the run's speedups."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):
             return
@@ -122,7 +122,7 @@ class IdleTasks:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """Do the most urgent task; if a request interrupts the task, it stays in the list.
+        """Do the most urgent task; an interrupted task stays in the list.
 
         The activity shown to the user is cleared only after the last task or an interruption.
         """

@@ -1,6 +1,6 @@
-"""The worker's end of the link to the dashboard: an inbox with its own thread, and an outbox.
+"""The worker's end of the link to the dashboard: an inbox with a thread, and an outbox.
 
-When the dashboard closes its end or dies, the worker process ends at once.
+When the dashboard dies or closes the link, the worker process ends at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Inbox:
 
 
 class Outbox:
-    """A sender of events; any thread may call ``send``, such as the thread of a download."""
+    """A sender of events; any thread (for example, of a download) may call ``send``."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,9 +1,9 @@
 """Interrupt measurements on the main thread from the inbox thread.
 
 This works like Ctrl-C: the handler of a simulated SIGINT raises in the main thread, but only inside
-an ``until`` block whose condition is true. A real Ctrl-C in the terminal is meant for the
-parent and does nothing here. If Python swallows the exception, as in a finalizer, it is raised
-again.
+an ``until`` block whose condition is true. A real Ctrl-C in the terminal is meant for the parent
+and does nothing here. If Python swallows the exception (in a finalizer, for example), the exception
+is raised again.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class TaskInterrupts:
 class _Until:
     """A context manager whose block can be interrupted, while its entry and exit cannot.
 
-    If they could, a second signal during the exit of an interrupted block would leave ``reason``
-    set, and a third signal would interrupt what follows the block.
+    Otherwise, a second signal during the exit of an interrupted block would leave ``reason`` set,
+    and a third signal would interrupt the code after the block.
     """
 
     def __init__(self, interrupts: TaskInterrupts, reason: Callable[[], bool]) -> None:

@@ -1,7 +1,7 @@
 """Limits of downloads in the worker process: the Hub on or off, and the largest model.
 
-The pages check all other models before a request reaches this process. Only the Hub knows the size
-of a model that is not on this machine.
+Only the Hub knows the size of a model that is not on this machine, so this process checks the model
+when the download begins. The pages check all other models before they send a request.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_download(progress: Progress) -> None:
 def _rules() -> ModelRules:
     """Return the rules of the settings file. If the file is not valid, the Hub counts as off.
 
-    The page keeps the last valid settings, but a process that was started later never read them.
+    A page keeps the last valid settings. A process that starts later has never read valid settings.
     """
     try:
         return the_settings().models

@@ -59,7 +59,7 @@ class WorkerPairs:
         return pair
 
     def unload(self) -> None:
-        """Free all models, including those of an interrupted load."""
+        """Free all models, including models from an interrupted load."""
         had_pairs = len(self._pairs) > 0
         self._pairs.clear()
         self._reported = None
@@ -78,7 +78,7 @@ class WorkerPairs:
 
 
 def _memory_bytes(pair: Pair | None) -> int:
-    """Return the bytes of GPU memory in use if the pair is on a GPU, else the process's memory."""
+    """Return the bytes in use: GPU memory for a pair on a GPU, otherwise the process's memory."""
     if pair is not None and pair.device.type == "cuda":
         return sys.modules["torch"].cuda.memory_allocated(pair.device)
     return psutil.Process().memory_info().rss

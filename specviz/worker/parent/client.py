@@ -52,9 +52,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Client of the worker process, safe to call from any thread.
 
-    The process starts with the first request. When a run ends that was submitted with ``kept``,
-    has a trace and did not fail, ``on_over`` is called once, in the thread of the link to the
-    process or in the thread that calls ``close``.
+    The process starts with the first request. When a run ends, ``on_over`` is called once if the
+    run was submitted with ``kept``, has a trace and did not fail. The caller is the thread of the
+    link to the process, or the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
@@ -134,7 +134,7 @@ class Worker:
         detects_chat: bool = False,
         person: str = "",
     ) -> Run:
-        """Queue a run, and stop the earlier unfinished runs of the same session.
+        """Queue a run, and stop the earlier unfinished runs of this session.
 
         Args:
             kept: Whether ``on_over`` is called when the run is over.
@@ -166,14 +166,14 @@ class Worker:
         return check
 
     def room(self, spec: PairSpec) -> Room:
-        """Queue a measurement of what limits the simulated sizes of a pair, such as memory."""
+        """Queue a measurement of what limits a pair's simulated sizes: memory, for example."""
         room = Room()
         with self._lock:
             self._join(RoomRequest(spec=spec), room)
         return room
 
     def study(self, spec: PairSpec, study: Study) -> StudyHandle:
-        """Queue a study, a measurement on a pair other than a run, such as scoring a text."""
+        """Queue a study: a measurement that is not a run, such as scoring a text."""
         request = StudyRequest(spec=spec, study=study)
         studying = StudyHandle(request.id, self._stop_study)
         with self._lock:
@@ -193,7 +193,7 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel loading at the next progress report, and stop the run that waits for it."""
+        """Cancel loading at the next progress report, and stop the run that waits for the pair."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
@@ -216,7 +216,7 @@ class Worker:
                 timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
-        """Stop a closed browser tab's runs after ``grace`` seconds, unless this is cancelled."""
+        """Stop a closed tab's runs after ``grace`` seconds, unless ``cancel_release`` is called."""
         self.cancel_release(session)
         timer = Timer(grace, self._end_session, [session])
         timer.daemon = True
@@ -235,7 +235,7 @@ class Worker:
         return ""
 
     def _send_next(self) -> None:
-        """Send the next request if none is active; a pair is prepared only if no request waits."""
+        """Send the next request if none is active; requests come before preparing a pair."""
         if self._queue.waits:
             self.start()
         if self._listening and self._queue.active is None:
@@ -365,8 +365,8 @@ class Worker:
     def _on_end(self, link: Link, code: int | None) -> None:
         """Report the request that was in progress as failed, and start another process.
 
-        If the process died before it got a request, only the next request starts another one,
-        so a process that always dies at once is not restarted forever.
+        If the process died before it received a request, only the next request starts another
+        process. So a process that always dies at once is not restarted forever.
         """
         with self._lock:
             if link is not self._link:

@@ -208,11 +208,11 @@ class PendingResult(Generic[T]):
 
 
 class Check(PendingResult[PairCheck]):
-    """The result of checking a pair, once it has arrived."""
+    """The result of checking a pair, as a pending result."""
 
 
 class Room(PendingResult[BodyRoom]):
-    """What limits the simulated sizes of a pair, such as memory, once it is measured."""
+    """What limits a pair's simulated sizes (memory, for example), as a pending result."""
 
 
 class StudyHandle(PendingResult[bool]):
@@ -237,7 +237,7 @@ class StudyHandle(PendingResult[bool]):
         self.found.put(self)
 
     def values(self) -> Iterator[object]:
-        """Yield each value once, as it arrives, until the study ends; for one thread only."""
+        """Yield each value once, as it arrives, until the study ends; call this in one thread."""
         while (value := self.found.get()) is not self:
             yield value
 

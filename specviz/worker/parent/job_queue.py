@@ -40,7 +40,7 @@ class JobQueue:
         return next((job for job in self.jobs if job.id == job_id), None)
 
     def newest(self, name: str) -> Job | None:
-        """Return the job of this name that was started last, or None."""
+        """Return the most recently started job with this name, or None."""
         return next((job for job in reversed(self.jobs) if job.name == name), None)
 
     def start(self, job: Job) -> None:

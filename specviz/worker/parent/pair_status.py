@@ -63,7 +63,10 @@ class PairStatus(Value):
                 return replace(self, calibrating=event.going)
 
     def after_request(self, error: SpecvizError | None) -> PairStatus:
-        """Return the status after a request ended; if it was loading a pair, that is over, too."""
+        """Return the status after a request ended.
+
+        If the worker loaded a pair for this request, the loading has ended, too.
+        """
         if self.state != "loading":
             return self
         if error is None:

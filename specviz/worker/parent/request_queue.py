@@ -1,7 +1,8 @@
 """The requests to the worker process that have not ended: one is active, the others wait.
 
-Persons take turns: the next request is that of the person who has waited longest since their last
-one became active. Requests of one person keep their order, and so do those without a person.
+Persons take turns: the next turn goes to a person who had no turn yet, or else to the person whose
+last turn was the longest time ago. Requests of one person keep their order. Requests without a
+person count as requests of one person.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class QueuedRequest(Value):
 
     @property
     def run(self) -> Run | None:
-        """Return the run to which the request belongs; None if there is none or it has finished."""
+        """Return the request's run; None if there is no run or the run has finished."""
         run = self.handle
         return run if isinstance(run, Run) and not run.finished else None
 
@@ -55,11 +56,11 @@ class QueuedRequest(Value):
 
 
 class RequestQueue:
-    """The request in progress (``active``) and those that wait.
+    """The request in progress (``active``) and the waiting requests.
 
-    ``wanted`` is a pair to load and measure, which starts once no request waits.
+    ``wanted`` is a pair to load and measure once no request waits.
 
-    Not thread-safe: the worker's client uses it under its own lock.
+    The queue is not thread-safe: the worker's client holds a lock when it uses the queue.
     """
 
     def __init__(self) -> None:
@@ -106,7 +107,7 @@ class RequestQueue:
         return self.active
 
     def _by_turns(self) -> Iterator[QueuedRequest]:
-        """Yield the waiting requests; one of each person, then a second of each, and so on."""
+        """Yield the waiting requests: one from each person, then another from each, and so on."""
         waiting: dict[str, deque[QueuedRequest]] = {}
         for each in self._waiting:
             waiting.setdefault(each.person, deque()).append(each)

@@ -17,9 +17,9 @@ class WorkerMaker(StoppableWork):
     """A maker of the runs and studies of one background job.
 
     Args:
-        session: A name that no browser tab uses, because a new run stops all runs of its session.
+        session: A session name that no browser tab uses: a new run stops all runs of its session.
         on_submit: Called with every submitted run except warm-ups.
-        person: Whose runs they are.
+        person: The person to whom the runs belong.
     """
 
     def __init__(

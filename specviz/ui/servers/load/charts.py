@@ -1,9 +1,9 @@
 """Charts of load sweeps: throughput against latency; speedup and tokens per round at each load.
 
 A lane is one way to serve the model: with a certain kind of speculation, or the target alone. A
-level is one load: a number of users or of requests per second.
+level is one load: a number of users, or a number of requests per second.
 
-A second sweep, shown for comparison, has dashed lines and open marks; results of other tools have
+A second sweep, shown for comparison, has dashed lines and open marks. Results of other tools have
 diamonds.
 """
 
@@ -46,7 +46,7 @@ class LoadPoint(Value):
 
 
 class LoadSeries(Value):
-    """One line of a chart: an engine with speculation or without, with one point per load."""
+    """A line of a chart, with one point per load. The engine runs with or without speculation."""
 
     name: str
     colour: str
@@ -57,8 +57,8 @@ class LoadSeries(Value):
 class BreakEvenSpan(Value):
     """The load at which speculation is as fast as the target alone, with its interval.
 
-    If ``low`` or ``high`` is None, the interval ends beyond the measured loads. If
-    ``has_interval`` is False, there is no interval.
+    If ``has_interval`` is False, there is no interval. Otherwise, a ``low`` or ``high`` of None
+    means that the interval ends beyond the measured loads.
     """
 
     name: str
@@ -99,7 +99,7 @@ def throughput_chart(lanes: Sequence[LoadSeries]) -> go.Figure:
 def speedup_chart(
     lanes: Sequence[LoadSeries], break_evens: Sequence[BreakEvenSpan], *, x_title: str
 ) -> go.Figure:
-    """Draw the speedup at each load, the break-even load, and its interval as a shaded area."""
+    """Draw the speedup at each load, and the break-even load with its interval as a shaded area."""
     made = _over_load(lanes, x_title=x_title, y_title="speedup", quantity=RATIO)
     levels = _levels(lanes)
     made.add_hline(y=1, line={"color": COLOURS.muted, "dash": "dash", "width": 1.5})
@@ -161,7 +161,7 @@ def _add_break_even(
 def _highest(ends: Sequence[End]) -> float:
     """Return the upper end of an axis that starts at 0.
 
-    Wide intervals may extend beyond this end. Otherwise they would squeeze the values together.
+    Wide intervals may extend beyond the axis. A longer axis would squeeze the values together.
     """
     values = max((each.value for each in ends), default=1.0)
     bars = max((each.high for each in ends if each.high is not None), default=values)

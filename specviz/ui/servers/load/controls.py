@@ -1,7 +1,7 @@
 """The controls of a load sweep: loads, measuring times, prompts and further addresses.
 
-The engine, its baseline and the sampling settings are those of the page's sidebar. The link
-contains all settings except further addresses and the user's prompts.
+The engine, its baseline and the sampling settings come from the page's sidebar. The link contains
+all settings except further addresses and the user's prompts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class LoadChoices(Value):
 
 
 def choose_load(choices: Choices) -> LoadChoices:
-    """Draw the controls; return the chosen sweep, which is None without an identified server."""
+    """Draw the controls, and return the chosen sweep.
+
+    If no server is identified, the result contains neither a sweep nor an error.
+    """
     with st.container(key="load_controls", gap="small"):
         mode, levels = _choose_levels()
         settings = _choose_windows(choices, mode, levels)

@@ -1,4 +1,4 @@
-"""Downloads of a load sweep. A file is made when its button is first drawn for a sweep."""
+"""Downloads of a load sweep. Each file is made once per sweep, when its button is first drawn."""
 
 from __future__ import annotations
 

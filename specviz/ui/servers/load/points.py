@@ -144,7 +144,7 @@ def _end_of(speedup: Ratio) -> End:
 
 
 def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
-    """Return the tokens per round of one lane at each load, pooled over all its measurements."""
+    """Return a lane's tokens per round at each load, pooled over the measurements at that load."""
     ends = _ends(shown, place, lambda each: each.acceptance.tau)
     found: dict[float, End] = {}
     for level, end in ends.items():
@@ -161,7 +161,7 @@ def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
 def _ends(
     shown: ShownSweep, place: int, value: Callable[[BlockFigures], float | None]
 ) -> dict[float, End]:
-    """Return the mean of ``value`` for the lane with index ``place`` at each load, by load.
+    """Return the mean of ``value`` at each load, for the lane with index ``place``.
 
     A block measures one lane at one load. A unit measures all lanes in turn, then in reverse order
     (A B B A). First, the lane's blocks in each unit are averaged. The result is the mean of these

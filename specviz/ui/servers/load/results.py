@@ -44,7 +44,7 @@ def show_results(
     shown: ShownSweep, *, key: str, beside: ShownSweep | None = None,
     foreign: ForeignLoad | None = None, files: bool = True,
 ) -> None:  # fmt: skip
-    """Show a sweep and, in the same charts, another sweep or the results of another tool.
+    """Show a sweep. Its charts can also show another sweep or the results of another tool.
 
     ``files``: whether to offer downloads. Pass False while the sweep is running: otherwise the
     files would be made again after each block (the measurement of one lane at one load).
@@ -76,7 +76,7 @@ def show_results(
 
 
 def show_foreign(found: ForeignLoad) -> None:
-    """Show the results of another tool without a sweep beside them."""
+    """Show only the results of another tool, without a sweep."""
     show_chart(
         throughput_chart([foreign_series(found)]), _LATENCY_NOTE, "reported",
         key="load_throughput_foreign",

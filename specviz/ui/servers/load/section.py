@@ -91,7 +91,7 @@ def _show_wall(job: LoadJob) -> None:
 
 
 def _show_sweeps(own: LoadSweep | None) -> None:
-    """Show a sweep and, if chosen, another one or another tool's results for comparison."""
+    """Show a sweep and, if chosen, a second sweep or another tool's results for comparison."""
     opened, beside = choose_stored(own)
     file = choose_file()
     foreign = file if isinstance(file, ForeignLoad) else None
@@ -116,7 +116,7 @@ def _show_sweeps(own: LoadSweep | None) -> None:
 
 
 def show_recorded_load() -> None:
-    """Draw the tab for people who may not send requests: the recorded sweep."""
+    """Draw the tab with the recorded sweep, for people who may not send requests."""
     st.caption(f"{_LEAD} {chapter_link('load')}")
     _show_example()
 

@@ -38,9 +38,9 @@ def shown_sweep(sweep: LoadSweep) -> ShownSweep:
 
 
 def choose_stored(newest: LoadSweep | None) -> tuple[ShownSweep | None, ShownSweep | None]:
-    """Draw two boxes to choose stored sweeps: one to show, and one to compare it with.
+    """Draw two boxes to choose stored sweeps: a sweep to show, and a sweep to compare with it.
 
-    Return the two chosen sweeps, each None without a choice.
+    Return the two sweeps. If nothing is chosen in a box, its sweep is None.
 
     Args:
         newest: The sweep of the page's job, which the boxes do not list.
@@ -113,9 +113,9 @@ def _opened(sweep_id: str | None) -> ShownSweep | None:
 
 
 def _listed() -> tuple[StoredSweep, ...]:
-    """Return the stored sweeps, newest first; read them again only if a file has changed.
+    """Return the stored sweeps, newest first. Only the owner sees stored sweeps.
 
-    Only the owner sees them.
+    The files are read again only if a file has changed.
     """
     if not sees_others():
         return ()

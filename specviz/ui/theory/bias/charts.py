@@ -204,7 +204,7 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
     """Return a label per point.
 
-    Of points that overlap, the first is labelled with the names of all, and the others with "".
+    If points overlap, the first gets the names of all of them, and the other points get "".
     """
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):

@@ -50,7 +50,8 @@ def show_measured_blocks() -> None:
             **names_in_formula("gamma"),
             "i": "a position in the round",
         },
-        "Sun et al. 2024. The right side is for token-by-token verification of the same "
+        "Sun et al. 2024. The left side is the expected number of accepted candidates with block "
+        "verification. The right side is this number with token-by-token verification of the same "
         "candidates. The inequality holds in every round, not only on average.",
     )
 
@@ -60,11 +61,11 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Compare the candidates that block verification accepted with the expected number.
+    """Compare how many candidates block verification accepted with how many were expected.
 
-    The result also contains the mean accepted candidates of the runs with token-by-token
-    verification and the same γ. The result is None if token-by-token verification of the same
-    drafts is expected to accept no candidate.
+    The result also contains how many candidates token-by-token verification accepted, in runs with
+    this γ. The result is None if token-by-token verification is expected to accept none of the
+    candidates that block verification checked.
     """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}
@@ -91,8 +92,8 @@ def _rounds_sentence(check: BlockCheck) -> str:
     more = sum(each.by_block > each.by_token + _ROUNDING for each in check.rounds)
     return (
         f"In all {number:,} recorded rounds, block verification is expected to accept at least as "
-        f"many candidates as token-by-token verification. In **{more:,}** rounds it is expected to "
-        "accept more."
+        f"many candidates as token-by-token verification; in **{more:,}** of these rounds, it is "
+        "expected to accept more."
     )
 
 

@@ -87,8 +87,8 @@ _DIRECTION: dict[Measure, str] = {
     "judge": _BETTER,
 }
 _HELP = (
-    "Likelihood is always available, but it does not measure quality: predictable texts are the "
-    "likeliest. Distance is exact. A reward model or a judge rates quality."
+    "Likelihood and distance do not measure quality: predictable texts have the highest "
+    "likelihood, and the distance is the bias of the rule. A reward model or a judge rates quality."
 )
 
 
@@ -255,7 +255,7 @@ def _choose_scorer(experiment: Callable[[], Experiment]) -> _Scorer:
 def _is_granted(address: str, experiment: Callable[[], Experiment], pairs: int) -> bool:
     """Show how many requests the judge gets; return whether they may be sent.
 
-    If the judge is on another machine, the user must confirm the requests with a box.
+    If the judge is on another machine, the user must tick a box to confirm the requests.
     """
     try:
         requests = most_requests(experiment(), pairs)
@@ -274,8 +274,8 @@ def _spread(items: tuple[SuiteItem, ...], count: int) -> tuple[SuiteItem, ...]:
 def _show_recorded() -> None:
     show_example_caption(
         "Measure win rates",
-        "Each rule writes several texts for each prompt. A scorer compares them in pairs with the "
-        "texts of the lossless rule.",
+        "Each rule writes several texts for each prompt. A scorer compares each text of a lossy "
+        "rule with the texts of the lossless rule.",
     )
     if RECORDED.is_file():
         report = _recorded()
@@ -360,7 +360,7 @@ def _choose_clicked(chart: str) -> None:
 
 
 def _show_texts(job: QualityJob) -> None:
-    """Show the texts of one rule for one prompt beside those of the lossless rule."""
+    """For one prompt, show the texts of one rule beside the texts of the lossless rule."""
     st.subheader("The texts", anchor=False)
     labels, items = job.plan.labels, job.experiment.items
     if st.session_state.get(_RULE) not in labels[CONTROL + 1 :]:

@@ -74,15 +74,17 @@ def blocks_sentence(curves: blocks.Curves) -> str:
         f"verification accepts {curves.token[-1]:.3f}. No verifier exceeds "
         f"{curves.bound[-1]:.3f}.  \n"
         "A later token can save a candidate that would be rejected on its own. The limit in "
-        "theorem 2 of Yin et al. does not apply: it covers only rules that judge token by token."
+        "theorem 2 of Yin et al. covers only rules that judge token by token, so it does not apply "
+        "to block verification."
     )
 
 
 def drafts_sentence(curves: multidraft.Curves) -> str:
     if len(curves.optimal) == 1:
         return (
-            "With one draft for one position, recursive rejection is the ordinary rule. It accepts "
-            f"with probability **{curves.recursive[0]:.3f}**, the maximum of all lossless rules."
+            "With one draft for one position, recursive rejection is the usual lossless rule. The "
+            f"draft is accepted with probability **{curves.recursive[0]:.3f}**; no lossless rule "
+            "exceeds this probability."
         )
     return (
         f"With {len(curves.optimal)} drafts for one position, recursive rejection (Yin et al., "
@@ -141,7 +143,8 @@ def show_bias_formulas() -> None:
         r"\Pr(\text{reject}) + \min_r \mathrm{bias} = d \\ \text{if}\quad "
         r"\min\!\left(1, \tfrac{p_{\text{target}}}{p_{\text{draft}}}\right) \le b \le 1",
         {r"\Pr": "probability", **rule, "d": DISTANCE, **PROBABILITIES},
-        "Yin et al. 2024, theorem 5. In the plane above, all such rules lie on one straight line.",
+        "Yin et al. 2024, theorem 5. In the plane above, all rules that meet this condition lie on "
+        "one straight line.",
     )
     show_formula(
         r"\min_r \mathrm{bias} = \tfrac12 \sum_x |p_{\text{target}} - b\,p_{\text{draft}}| \\ "
@@ -198,16 +201,21 @@ def show_drafts_formula() -> None:
             "H": "a set of tokens",
             r"p_{\text{draft}},\, p_{\text{target}}": "probability of H under draft and target",
         },
-        "The left side is for recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, "
-        "algorithm 4). The right side is the bound for any lossless rule (Hu et al. 2025). K-SEQ: "
-        "Sun et al. 2023, SpecTr. Drafts without replacement: Sequoia, Chen et al. 2024.",
+        "The left side is the acceptance probability of recursive rejection (SpecInfer, Miao et "
+        "al. 2024; Yin et al. 2024, algorithm 4). The right side is the bound for any lossless "
+        "rule (Hu et al. 2025). K-SEQ: Sun et al. 2023, SpecTr. Drafts without replacement: "
+        "Sequoia, Chen et al. 2024.",
     )
 
 
 def dots_sentence(trace: Trace) -> str:
     """Describe how many of the run's tested tokens are drawn as dots."""
     tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
-    left = f" The models agree on {tested - drawn} of the tested tokens." if drawn < tested else ""
+    left = (
+        f" Tokens on which the models agree have no dot: {tested - drawn} of {tested}."
+        if drawn < tested
+        else ""
+    )
     return (
         f"{drawn} dots for the {tested} tested tokens of the newest over-accepting run, computed "
         f"from both models' probabilities.{left}"

@@ -152,7 +152,7 @@ def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation]
     simulation = simulation_of(settings)
 
     def step() -> bool:
-        """Simulate a batch; return whether another one follows."""
+        """Simulate a batch; return whether another batch follows."""
         if not (paused or simulation.done):
             simulation.step()
         return not (paused or simulation.done)

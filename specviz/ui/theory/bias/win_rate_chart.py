@@ -17,7 +17,7 @@ _LABELS = ("top left", "bottom right", "top right")  # of OPT and UNO, which are
 class RulePoint(Value):
     """A rule's speed and win rate against the lossless rule, with intervals.
 
-    If the texts were not compared, ``won`` is the mean bias of a token.
+    ``won``: the win rate or, if the texts were not compared, the mean bias of a token.
     """
 
     name: str
@@ -34,7 +34,7 @@ class RulePoint(Value):
 def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.Figure:
     """Draw a point per rule and ε: x is the speed, y is the win rate or the bias.
 
-    A line connects the points of the same rule. The lossless rule has its own point.
+    A line connects the points of one rule with different ε. One point shows the lossless rule.
     """
     title, said = ("mean bias", "bias") if of_bias else ("wins against lossless", "wins")
     quantity = PROBABILITY if of_bias else PERCENT

@@ -83,7 +83,7 @@ def _speed_sentence(traces: Sequence[Trace]) -> str:
         f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook formula, with v = 1, "
         f"predicts {times(ideal)} the target’s speed. With this run’s v and τ, the formula gives "
         f"{RATIO.bare(accounted)}. "
-        f"If v were the same at every γ, {advice} by the formula."
+        f"By the formula, {advice} if v were the same at every γ."
     )
 
 
@@ -107,8 +107,8 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"{text} With accepted / drafted as α, the formula gives "
         f"τ = {TOKENS.bare(expected_tokens(share, config.gamma))}. With accepted / tested as α, it "
-        f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and "
-        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, a "
+        f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and all candidates are "
+        f"accepted in {PERCENT.shown(tested**config.gamma)} of the rounds. By the formula, a "
         f"ratio accepted / drafted of {PROBABILITY.bare(share)} corresponds to "
         f"α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
@@ -187,8 +187,8 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
     """Compare the speedup that the "Practical guide" computes with the correct speedups.
 
-    The guide is a source of claims. Also compare the first call of its benchmark, which includes
-    warm-up, with a repetition.
+    The guide is a source of claims. Also compare the first call of the guide's benchmark, which
+    includes warm-up, with a repetition of this call.
     """
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
@@ -246,8 +246,8 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
     if not points:
         return "No candidate was tested."
     return (
-        f"{text}. If all candidates of a position but the last were rejected, the last one’s "
-        "probability of a rejection is added to the expected number. Rounds of these runs end "
+        f"{text}. The expected number is the sum of the last candidates’ rejection probabilities, "
+        "over the positions where all earlier candidates were rejected. Rounds of these runs end "
         "after γ candidates, so the lower bound above does not apply."
     )
 

@@ -80,7 +80,7 @@ class ClaimRuns:
         return job if job is not None and job.going else None
 
     def started_by(self, run: RunName) -> str | None:
-        """Return the id of the claim's card that most recently started these runs."""
+        """Return the id of the card whose button started these runs last."""
         return self._starters.get(run)
 
     @property
@@ -109,7 +109,7 @@ def the_claim_runs() -> ClaimRuns:
 
 
 class _Refusal(NamedTuple):
-    """The error that a card's button raised, and the pair of the session at that time."""
+    """The error that a card's button raised, and the session's pair at that time."""
 
     card: str
     pair: PairSpec
@@ -128,7 +128,7 @@ def start_or_refuse(
 
 
 def refusal_on(card: str) -> SpecvizError | None:
-    """Return the error that the card's button raised in this session; None without one."""
+    """Return the error that the card's button raised in this session; None if there is none."""
     refused: _Refusal | None = st.session_state.get(_REFUSED)
     return refused.error if refused is not None and refused.card == card else None
 
@@ -172,7 +172,10 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
 
 
 def plans_of(run: RunName) -> list[_Plan]:
-    """Return the prompt, label and settings of every run of a test, the same for every pair."""
+    """Return the prompt, label and settings of every run of a test.
+
+    They do not depend on the pair.
+    """
     presets: _Presets = {}
     for preset in read_presets():
         presets.setdefault(preset.kind, []).append(preset)
@@ -211,8 +214,9 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 def _guide_listing(presets: _Presets) -> list[_Plan]:
     """Plan the benchmark of the "Practical guide", a source of claims: 5 prompts, 2 temperatures.
 
-    The first run is a cold start; the second run repeats it. Of the runs after the first, only the
-    two on the first prompt (one per temperature) are timed against the target alone.
+    The first run is a cold start; the second run repeats it. At each temperature, the run on the
+    first prompt is timed against the target alone. The other runs, including the cold start, are
+    not timed.
     """
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
     made = [

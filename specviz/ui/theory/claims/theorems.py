@@ -110,7 +110,8 @@ def dots_sentence(lossy: LossyRuns) -> str:
     first = "the first " if drawn < apart else ""
     where = f" of {apart:,}" if drawn < apart else ""
     even = (
-        f"; on {tested - apart:,} tokens, the models differ by less than {_EVEN:g}"
+        f"; {tested - apart:,} tokens have no dot, because the models differ there by less than "
+        f"{_EVEN:g}"
         if apart < tested
         else ""
     )

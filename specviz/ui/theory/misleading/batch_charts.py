@@ -37,7 +37,7 @@ def speedup_over_batch(
         y=[each.speedup for each in points],
         error_y=_interval(points),
         mode="lines+markers",
-        name="measured, while all are running",
+        name="measured, all sequences running",
         line={"color": COLOURS.measured},
         marker={"size": 9},
         hovertemplate=f"%{{x}} sequences: {RATIO.hover()}<extra>measured</extra>",
@@ -113,7 +113,7 @@ def _break_even_line(
 ) -> tuple[list[float | None], list[float | None]]:
     """Return x and y of the line that separates speedups above 1 from those below 1.
 
-    Coordinates are cell indices. The speedups are the forecasts ``fixed``, all for the same γ.
+    Coordinates are cell indices. The speedups are the points' ``fixed``: forecasts at one fixed γ.
     """
     xs, ys = list[float | None](), list[float | None]()
     for y, row in enumerate(rows):
@@ -150,9 +150,9 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
 
 
 def experts_over_rows(reads: ExpertReads) -> go.Figure:
-    """Draw how many experts a pass reads, and its time, by its number of rows (tokens).
+    """Draw how many experts a pass with a number of rows (tokens) reads, and how long it takes.
 
-    Both are measured; a further line shows the number of experts under independent routing.
+    Both are measured. A further line shows the number of experts under independent routing.
     """
     made = figure(x_title="rows of a pass", y_title=f"experts read, of {reads.experts}")
     rows = [each.rows for each in reads.points]

@@ -73,7 +73,7 @@ def mean_and_tail(
 ) -> go.Figure:
     """Draw the speedup at each gamma for a text with the mean number of rounds, and for slow texts.
 
-    Slow texts take the 90th or the 99th percentile of the number of rounds.
+    The slow texts are at the 90th and at the 99th percentile of the number of rounds.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]

@@ -61,9 +61,9 @@ def show_machine_batch() -> None:
     )
     show_chart(
         speedup_map(rows, found.gamma),
-        f"The best γ of {_gammas(found)} and its speedup. “plain” means that the target alone is "
-        "fastest; a dash means that the batch does not fit in memory. The line is the break-even "
-        f"of γ {found.gamma}. **{_label()}**.",
+        f"A cell shows the best γ (tried: {_gammas(found)}) and its speedup. “plain” means that "
+        "the target alone is fastest; a dash means that the batch does not fit in memory. The line "
+        f"is the break-even of γ {found.gamma}. **{_label()}**.",
         "predicted",
         key="misleading_machine_map",
         alt="For each batch size and context: the best γ, and the forecast speedup at this γ.",
@@ -105,7 +105,7 @@ def map_sentence(rows: Sequence[tuple[MapPoint, ...]], gamma: int) -> str:
     """
     parts = [
         f"at {row[0].context:,} tokens "
-        + (f"from {batch} sequences on" if (batch := break_even_batch(row)) else "at no batch")
+        + (f"from {batch} sequences on" if (batch := break_even_batch(row)) else "in no batch")
         for row in dict.fromkeys((rows[0], rows[-1]))
     ]
     return f"By the forecast, γ {gamma} is slower than the target alone {'; '.join(parts)}."
@@ -149,7 +149,7 @@ def _show_forecast_formula(found: BatchForecast) -> None:
             "o": "time of a round outside both models, per sequence",
             **names_in_formula("v"),
         },
-        f"{_label()}. Each time is measured at its own number of rows. τ is "
+        f"{_label()}. All times are measured for B sequences. τ is "
         f"{TOKENS.bare(found.acceptance.tokens(found.gamma))} at γ {found.gamma}, measured in "
         "single runs, because acceptance does not depend on the batch.",
     )

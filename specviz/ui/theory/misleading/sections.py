@@ -241,8 +241,8 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
 def _show_bytes(target: Model, batch: int) -> None:
     show_chart(
         bytes_a_pass(target, _CONTEXTS, batch),
-        "Bytes that a target pass reads. These can exceed the GPU's memory. A pass reads the "
-        "weights once per batch and one KV cache per sequence.",
+        "Bytes that a target pass reads: the weights once per batch, and one KV cache per "
+        "sequence. The sum can exceed the GPU's memory.",
         "exact",
         key="misleading_bytes",
         alt="Bytes that a target pass reads, by batch size, at four context lengths.",
@@ -281,8 +281,8 @@ def show_temperature() -> None:
         "overlap does not always fall as temperature rises.",
         "exact",
         key="misleading_overlap",
-        alt="Acceptance at each temperature of the target, if the draft has the same temperature "
-        "or the best one.",
+        alt="Acceptance at each temperature of the target: with the draft at the same temperature, "
+        "and with the draft at its best temperature.",
     )
     show_formula(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_{\text{draft}}/T)_x,\; "
@@ -344,11 +344,11 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Describe the tokens per round that the formula predicts, with each of two shares as α.
+    """Describe the tokens per round that the formula predicts with two estimates of α.
 
     Args:
-        share: Accepted / drafted.
-        observed: Accepted / tested.
+        share: One estimate, the accepted candidates divided by the drafted candidates.
+        observed: The other estimate, the accepted candidates divided by the tested candidates.
     """
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" The run yielded {TOKENS.bare(tau)} tokens per round."
@@ -361,10 +361,9 @@ def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
         f"With γ = {gamma} candidates per round, the formula predicts "
         f"{TOKENS.bare(expected_tokens(observed, gamma))} tokens per round with accepted / tested "
         f"as α, but {TOKENS.bare(expected_tokens(share, gamma))} with accepted / drafted as α."
-        f"{found} By the formula, accepted / drafted is {PROBABILITY.bare(share)} at "
-        f"α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and "
-        f"{PROBABILITY.bare(drafted_share(observed, gamma))} at "
-        f"α = {PROBABILITY.bare(observed)}."
+        f"{found} By the formula, α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))} gives "
+        f"accepted / drafted = {PROBABILITY.bare(share)}, and α = {PROBABILITY.bare(observed)} "
+        f"gives accepted / drafted = {PROBABILITY.bare(drafted_share(observed, gamma))}."
     )
 
 

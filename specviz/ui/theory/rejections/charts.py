@@ -128,7 +128,7 @@ def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -
 
 
 def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw how much lower P(reject) is with M drafts than with one, for two-token vocabularies.
+    """Draw how much M drafts lower P(reject) compared with one draft, for two-token vocabularies.
 
     P(reject) is the probability of a rejection at one position.
 
@@ -148,12 +148,12 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
-    """Draw how much lower P(reject) is with M drafts than with one, for uniform distributions.
+    """Draw how much M drafts lower P(reject) compared with one draft, for uniform distributions.
 
     P(reject) is the probability of a rejection at one position.
 
     Args:
-        ratios: For each curve, the draft's number of tokens / the target's (r).
+        ratios: For each curve, the draft's number of tokens divided by the target's number (r).
     """
     made = figure(x_title="drafts, M", y_title="decrease of P(reject)")
     for ratio, colour in zip(ratios, cycle(SERIES), strict=False):
@@ -170,7 +170,7 @@ def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
 def rejection_by_step(
     exact: Mapping[str, NDArray[np.float64]], simulated: Mapping[str, NDArray[np.float64]]
 ) -> go.Figure:
-    """Draw P(reject) at each token of a text: exact values as lines, simulated ones as circles."""
+    """Draw P(reject) at each token of a text. Lines are exact values, circles simulated values."""
     made = figure(x_title="token of the text", y_title="P(reject)")
     for (name, chances), colour in zip(exact.items(), cycle(SERIES), strict=False):
         steps = np.arange(1, len(chances) + 1)
@@ -292,7 +292,10 @@ def _first_count(curves: Sequence[MeanCurve]) -> int:
 
 
 def _last_count(curves: Sequence[MeanCurve]) -> int:
-    """Return the largest number of texts, at least 30,000 so that the x axis is stable at first."""
+    """Return the end of the x axis: the largest number of texts, but at least 30,000.
+
+    The minimum keeps the axis from changing while there are few texts.
+    """
     counts = [each.estimates[-1].count for each in curves if each.estimates]
     return max([30_000, *counts])
 

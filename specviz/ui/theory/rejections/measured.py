@@ -1,4 +1,4 @@
-"""Several drafts on the real pair: measured tokens and rejections compared with expected ones."""
+"""Several drafts on the real pair: measured and expected tokens and rejections."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def speed_sentence(points: Sequence[DraftsPoint]) -> str:
 def _paired_sentence(points: Sequence[DraftsPoint]) -> str:
     """Describe which numbers of drafts are faster or slower than one draft at the same γ.
 
-    For a tree, γ is its depth. The comparison is undecided if Student's 95 % interval of the
-    paired speedups, over the same prompts, includes 1.
+    For a tree, γ is its depth. The speedups are paired by prompt. If Student's 95 % interval of
+    their ratio includes 1, the comparison is undecided.
     """
     one_draft = {each.gamma: each for each in points if each.num_candidates == each.gamma}
     found: dict[str, list[str]] = {"faster": [], "slower": [], "": []}

@@ -241,9 +241,10 @@ def show_one_place() -> None:
     as_many = "as many tokens as" if ratio == 1 else f"{ratio:g} times as many tokens as"
     st.markdown(
         "With four drafts instead of one, a rejection is less likely. If both models toss a coin, "
-        f"its probability is {abs(draft - target):.3f} with one draft and **{coins:.3f}** less "
-        f"with four. If both models are uniform and the draft has {as_many} the target, "
-        f"it is {1 - 1 / ratio:.3f} with one draft and **{uniform:.3f}** less with four."
+        f"the probability of a rejection is {abs(draft - target):.3f} with one draft, and lower by "
+        f"**{coins:.3f}** with four. If both models are uniform and the draft has {as_many} the "
+        f"target, the probability is {1 - 1 / ratio:.3f} with one draft, and lower by "
+        f"**{uniform:.3f}** with four."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -267,8 +268,8 @@ def show_one_place() -> None:
         {
             r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "u, w": "probability of heads under draft and target; if u < w, replace both by the "
-            "probability of tails, 1 − u and 1 − w (derived here)",
+            "u, w": "probability of heads under draft and target; if u < w, replace u and w by the "
+            "probabilities of tails, 1 − u and 1 − w (derived here)",
         },
         _FIGURE_3,
     )

@@ -53,8 +53,8 @@ def speedup_over_gamma(
     The best gamma of the drawn range is marked, unless longer drafts are always faster.
 
     Args:
-        draft_cost: Time of a draft step / time of a target step, c.
-        gamma: The chosen gamma, which is marked, too.
+        draft_cost: c, the time of a draft step divided by the time of a target step.
+        gamma: The chosen gamma. It is also marked.
     """
     gammas = list(range(max_gamma + 1))
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
@@ -179,10 +179,10 @@ def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
-    """Draw what share of the oracle's tokens per unit of time each stopping criterion reaches.
+    """Draw the speed of each stopping criterion as a share of the oracle's speed.
 
-    The oracle drafts exactly the candidates that will be accepted. The x axis is the number of
-    candidates drafted per emitted token.
+    The speed is the number of tokens per unit of time. The oracle drafts exactly the candidates
+    that will be accepted. The x axis is the number of candidates drafted per emitted token.
     """
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
@@ -226,7 +226,10 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the lines alpha = c and break-even, and lines where the best gamma reaches a value."""
+    """Draw the line alpha = c, and for each level, the line above which the best gamma reaches it.
+
+    Level 1 is break-even.
+    """
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]

@@ -139,7 +139,7 @@ def _compared_with_one(speed: float) -> str:
 
 
 def _no_best_gamma_sentence(chosen: Setting) -> str:
-    """Describe settings at which the speedup rises with every γ, and the limit it approaches."""
+    """Describe settings with which every larger γ is faster, and the limit of the speedup."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
@@ -269,7 +269,7 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
 
 
 def _open_clicked() -> None:
-    """Select the first clicked point that has details, which the page then shows."""
+    """Select the first clicked point that has details. The page then shows these details."""
     for each in st.session_state[_MAP]["selection"]["points"]:
         data = each.get("customdata") or []
         if len(data) and isinstance(data[0], str):
