@@ -38,6 +38,7 @@ WRONG_SETTINGS = 1
 
 
 def command(options: argparse.Namespace) -> int:
+    options.other_target = True  # such a head is examined, too; the report has a warning
     config = with_chat(config_from(options), options)
     if not spec_from(options).head:
         raise ConfigError(

@@ -113,6 +113,10 @@ def add_pair(
         help="yes: the tokenizers may differ; the draft proposes only tokens that both models have "
         "(default: no)",
     )
+    group.add_argument(
+        "--other-target", action="store_true",
+        help="load a head although its files name another target",
+    )  # fmt: skip
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     group.add_argument(

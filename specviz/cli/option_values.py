@@ -36,7 +36,7 @@ _OF_A_RUN = (
 _GAMMA = RunConfig().gamma
 _OF_A_PAIR = (
     "draft", "target", "device", "dtype", "step", "threads", "target_body", "draft_body",
-    "target_weights", "draft_weights",
+    "target_weights", "draft_weights", "other_target",
 )  # fmt: skip
 
 

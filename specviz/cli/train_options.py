@@ -35,7 +35,7 @@ def add_train(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     parser.set_defaults(
         pair=None, draft=None, target_body=NO_BODY, draft_body=NO_BODY, draft_weights="auto",
-        shared_vocabulary="no", step="auto",
+        shared_vocabulary="no", other_target=False, step="auto",
     )  # fmt: skip
 
 

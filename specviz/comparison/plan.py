@@ -58,9 +58,9 @@ _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
 _BODIES = ("target_body", "draft_body")
-_SHARING = "shared_vocabulary"
+_SWITCHES = ("shared_vocabulary", "other_target")
 _WEIGHTS = ("target_weights", "draft_weights")
-_KEPT = (*_BODIES, *_WEIGHTS, _SHARING)  # taken from the default lane even if the models change
+_KEPT = (*_BODIES, *_WEIGHTS, *_SWITCHES)  # taken from the default lane even if the models change
 SHARED = (  # settings that all lanes must share
     "seed",
     "max_new_tokens",
@@ -202,10 +202,10 @@ def parse_lane(text: str, default: Lane) -> Lane:
 
     ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft without
     a target is paired with the default's target, even if this is the embedded target.
-    ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights`` and ``shared_vocabulary``
-    are also taken from the default, even if the models change. ``epsilon``, ``residual`` and
-    ``replacement`` are taken from the default only if the lane's method uses them. In values, write
-    ``%2C`` for a comma and ``%25`` for a percent sign.
+    ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights``, ``shared_vocabulary``
+    and ``other_target`` are also taken from the default, even if the models change. ``epsilon``,
+    ``residual`` and ``replacement`` are taken from the default only if the lane's method uses them.
+    In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}
@@ -274,8 +274,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
             remedy="Give pair alone, or target and draft.",
         )
     kept: dict[str, Any] = {key: typed[key] for key in _KEPT if key in typed}
-    if _SHARING in kept:
-        kept[_SHARING] = _value(_SHARING, kept[_SHARING], False)
+    kept |= {key: _value(key, kept[key], False) for key in _SWITCHES if key in kept}
     spec = default = dataclasses.replace(default, **kept)
     if pair is not None:
         spec = dataclasses.replace(default, name=pair, draft=None, target=None)

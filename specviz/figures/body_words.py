@@ -95,7 +95,8 @@ def spec_words(spec: PairSpec) -> str:
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
     weights = [spec.chosen_weights] if spec.chosen_weights else []
-    return ", ".join([spec.title, *sharing, *titles, *weights])
+    forced = ["head of another target"] if spec.other_target else []
+    return ", ".join([spec.title, *sharing, *forced, *titles, *weights])
 
 
 def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None = None) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from specviz.errors import ConfigError, ModelFileError
-from specviz.formats.heads import head_kind
+from specviz.formats.heads import head_kind, names_same_model, read_head
 from specviz.formats.ollama import PREFIX
 from specviz.local_models.added_folders import added_folders
 from specviz.local_models.finding import find_models
@@ -96,6 +96,31 @@ def head_at(place: str) -> str:
         return _head_in(path, (path / "config.json").stat().st_mtime_ns)
     except (OSError, ValueError):
         return ""
+
+
+def other_target_of(spec: PairSpec) -> str:
+    """Return the target that the head's files name, if it is not the pair's; else an empty text.
+
+    The result is empty, too, if the files are not on this machine or cannot be read.
+    """
+    if not spec.head or spec.draft in (None, OWN_MTP) or spec.target is None:
+        return ""
+    try:
+        path = path_at(spec.draft)
+        named = "" if path is None else _target_in(path, (path / "config.json").stat().st_mtime_ns)
+    except (OSError, ValueError):
+        return ""
+    return "" if not named or names_same_model(named, spec.target) else named
+
+
+@lru_cache(maxsize=64)
+def _target_in(folder: Path, changed: int) -> str:
+    del changed
+    try:
+        facts = read_head(folder)
+    except ModelFileError:
+        return ""
+    return facts.target if facts is not None else ""
 
 
 @lru_cache(maxsize=64)

@@ -43,6 +43,7 @@ COPY_TYPES = (*QUANTISED, "q6_k", "q5_k", "q4_k", "iq4_nl")  # types of a requan
 WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
 OWN_MTP = "mtp"  # in place of a folder: the draft is the target's own MTP layers
+OTHER_TARGET = "Head of another target"  # the switch on the pages for ``other_target``
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _GAMMA, _HEAD_GAMMA, _SMALL_GAMMA = 5, 3, 2
 _JOINED = " + "  # between target and draft
@@ -97,7 +98,7 @@ class PairSpec(Value):
     file; empty for none. ``target_weights`` and ``draft_weights``: ``auto`` keeps the weights as
     stored if kernels can multiply with them, ``float`` dequantises them. ``head``: the draft method
     of ``draft`` if ``draft`` is a head. ``draft`` is ``OWN_MTP`` if the target's own MTP layers
-    draft.
+    draft. Loading refuses a head whose files name another target, unless ``other_target`` is set.
     """
 
     name: str | None = None
@@ -114,6 +115,7 @@ class PairSpec(Value):
     target_weights: str = "auto"
     draft_weights: str = "auto"
     head: str = ""
+    other_target: bool = False
 
     def __post_init__(self) -> None:
         for side in ("target_body", "draft_body"):
@@ -122,10 +124,9 @@ class PairSpec(Value):
             raise ConfigError(
                 f"{self.device!r} is not a device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
             )
-        if not isinstance(self.shared_vocabulary, bool):
-            raise ConfigError(
-                f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
-            )
+        for name in ("shared_vocabulary", "other_target"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ConfigError(f"{name} is {value!r}.", remedy="Give yes or no.")
         if self.draft is None:  # of the heads, only embedded ones are not in ``draft``
             kind = self._embedded_head if self.embedded else ""
             object.__setattr__(self, "head", head_method(kind))
@@ -344,6 +345,7 @@ def spec_of(pair: PairInfo) -> PairSpec:
         shared_vocabulary=pair.shared_tokens is not None,
         target_weights=pair.target.weights_option,
         draft_weights=draft.weights_option if draft else "auto",
+        other_target=draft is not None and draft.head is not None and bool(draft.head.made_for),
     )
     # the names in an embedded pair
     if pair.name in EMBEDDED_HEADS or pair.target.name == f"{pair.name}/target":

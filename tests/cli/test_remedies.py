@@ -126,6 +126,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    (folder / "renamed").symlink_to(PairSpec().target_place)
     unreported = scoring(words=[piece("a"), piece("b", token_ids=[1])])
     with (
         served(_streaming()) as server,
@@ -140,6 +141,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
             "embedded": PairSpec().target_place,
             "head": str(PairSpec(name="tinystories-eagle3").draft_place),
             "draft": str(pair / "draft"),
+            "renamed": str(folder / "renamed"),
             "other": str(other),
             "unusual": str(unusual),
             "server": server.address,

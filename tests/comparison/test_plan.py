@@ -110,6 +110,7 @@ def test_models_replace_the_default_ones() -> None:
     shared = parse_lane("draft=e,shared-vocabulary=yes", two)
     assert shared.spec.shared_vocabulary
     assert parse_lane("draft=f", shared).spec.shared_vocabulary
+    assert parse_lane("other_target=yes", two).spec.other_target
     assert not parse_lane("draft=f,shared_vocabulary=no", shared).spec.shared_vocabulary
     with pytest.raises(ConfigError, match="shared_vocabulary is 'perhaps'"):
         parse_lane("shared_vocabulary=perhaps", two)

@@ -228,3 +228,23 @@ def test_a_link_can_set_the_shared_vocabulary(tmp_path: Path) -> None:
     assert app.toggle(key="shared_vocabulary").value
     sound(app.button(key="load_pair").click().run())
     assert app.session_state["pair asked for"].shared_vocabulary
+
+
+def test_a_head_of_another_target_needs_its_switch(tmp_path: Path) -> None:
+    head = PairSpec(name="tinystories-eagle3")
+    (tmp_path / "renamed").symlink_to(head.target_place)
+    app = with_folders(tmp_path / "renamed", str(head.draft_place))
+    switch = app.toggle(key="other_target")
+    assert "tinystories/target" in switch.help
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: "name the target tinystories/target" in words(app))
+    sound(app.toggle(key="other_target").set_value(True).run())
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: "few of the head" in words(app))
+    assert app.session_state["pair asked for"].other_target
+
+
+def test_no_switch_for_a_head_of_this_target() -> None:
+    head = PairSpec(name="tinystories-eagle3")
+    app = with_folders(head.target_place, str(head.draft_place))
+    assert not [each for each in app.toggle if each.key == "other_target"]

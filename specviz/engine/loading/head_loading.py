@@ -25,10 +25,10 @@ from specviz.engine.model.product import Product
 from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
-from specviz.formats.heads import names_same_model
+from specviz.formats.heads import HeadFacts, names_same_model
 from specviz.kernels.readiness import packed_ready
 from specviz.record.heads import HeadInfo
-from specviz.record.pairs import QUANTISED, PairSpec, Progress, ProgressCallback
+from specviz.record.pairs import OTHER_TARGET, QUANTISED, PairSpec, Progress, ProgressCallback
 from specviz.record.prompts import read_presets
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import ModelInfo
@@ -39,10 +39,8 @@ _SAME_PRECISION = (
     'To keep them in floating point, set "Weights of the draft" to "floating point" '
     "(--draft-weights float)."
 )
-_OTHER_TARGET = (
-    "The files of {name} name the target {named}, but this target is {target}. If these are "
-    "different models, few of the head's candidates will be accepted."
-)
+_OTHER_TARGET = "The files of {name} name the target {named}, but this target is {target}."
+_FEW_ACCEPTED = "If these are different models, few of the head's candidates will be accepted."
 
 
 def add_head(
@@ -64,6 +62,7 @@ def add_head(
         target_parts(side.source.name, side.config, pair), product=_product(kind_of_weights)
     )
     original: Head | None = None  # without the requested quantisation
+    other_target = ""
     if opened.head is None:
         with loading_errors(side.source.name, "MTP layers"):
             head, kind = _own_layers(target_files[0].parent, parts), "mtp"
@@ -73,6 +72,13 @@ def add_head(
         on_progress(Progress(activity="loading", text=f"loading head {name}"))
         facts = opened.head.fetch(on_progress)
         files, kind = opened.head.identifying_files(), facts.kind
+        other_target = _other_target(facts, side.source.name)
+        if other_target and not spec.other_target:
+            raise PairError(
+                _OTHER_TARGET.format(name=name, named=other_target, target=side.source.name),
+                remedy=f'Load the head with its own target, or turn on "{OTHER_TARGET}" '
+                "(--other-target).",
+            )
         pair.stamps |= stamps_of(files)
         with loading_errors(name, "head"):
             head = open_head(facts, parts)
@@ -88,10 +94,9 @@ def add_head(
         )
     pair.head = head
     pair.notices += head.notices
-    if head.made_for and not names_same_model(head.made_for, side.source.name):
-        pair.notices += (
-            _OTHER_TARGET.format(name=name, named=head.made_for, target=side.source.name),
-        )
+    if other_target:
+        found = _OTHER_TARGET.format(name=name, named=other_target, target=side.source.name)
+        pair.notices += (f"{found} {_FEW_ACCEPTED}",)
     if original is not None:
         pair.notices += (_change(pair, original, head, kind_of_weights),)
     if quantised and spec.draft_weights == "auto":
@@ -105,11 +110,17 @@ def add_head(
         head=HeadInfo(
             places=head.states.places,
             proposable=None if head.proposable is None else len(head.proposable),
+            made_for=other_target,
         ),
         weights=kind_of_weights.upper() if quantised else "",
         weights_option=spec.draft_weights,
     )
     pair.info = replace(pair.info, draft=info)
+
+
+def _other_target(facts: HeadFacts, target: str) -> str:
+    """Return the target that the head's files name, if it is not ``target``; else an empty text."""
+    return "" if names_same_model(facts.target or target, target) else facts.target
 
 
 def _type_of_weights(pair: Pair, spec: PairSpec) -> str:

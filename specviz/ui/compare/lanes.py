@@ -190,7 +190,8 @@ def lane_text(lane: Lane) -> str:
     parts += [f"{key}={body}" for key, body in bodies.items() if body != NO_BODY]
     weights = {"target_weights": spec.target_weights, "draft_weights": spec.draft_weights}
     parts += [f"{key}={kind}" for key, kind in weights.items() if kind != "auto"]
-    parts += ["shared_vocabulary=yes"] if spec.shared_vocabulary else []
+    switches = ("shared_vocabulary", "other_target")
+    parts += [f"{key}=yes" for key in switches if getattr(spec, key)]
     parts += [
         f"{each.name}={_written(getattr(config, each.name))}"
         for each in fields(config)

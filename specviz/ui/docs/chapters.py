@@ -15,6 +15,7 @@ import streamlit as st
 
 from specviz import ASSETS
 from specviz.ui.docs.limits_in_force import show_limits_in_force
+from specviz.ui.docs.open_sessions import show_open_sessions
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.symbols import show_sentence
 
@@ -25,7 +26,7 @@ CHAPTERS = (
     "command_line", "methods", "heads", "figures", "performance", "cluster", "sweeps",
     "embedded_pair", "deploy", "sharing", "access", "limits", "contributing",
 )  # fmt: skip
-_LIMITS = "limits"  # begins with the limits in force
+_BEGINNINGS = {"limits": show_limits_in_force, "access": show_open_sessions}
 _THEORY = "theory"  # for pages without a chapter of their own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
 _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
@@ -59,10 +60,10 @@ def show_chapters() -> None:
 
 
 def _show_text(text: str, chapter: str) -> None:
-    if chapter == _LIMITS:
+    if chapter in _BEGINNINGS and text.startswith("# "):
         title, _, text = text.partition("\n")
         show_sentence(title)
-        show_limits_in_force()
+        _BEGINNINGS[chapter]()
     show_sentence(text)
 
 

@@ -100,6 +100,7 @@ def _settings_of(trace: Trace) -> str | None:
     values = {
         **{name: each for name, each in st.query_params.items() if name in PAIR_BOXES},
         "shared_vocabulary": str(made.shared_vocabulary).lower(),
+        "other_target": str(made.other_target).lower(),
         "target_weights": made.target_weights,
         "draft_weights": made.draft_weights,
         **dict(zip(BODY_BOXES, named, strict=True)),

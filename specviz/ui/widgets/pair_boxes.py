@@ -10,37 +10,31 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from specviz.access.roles import Action
-from specviz.errors import ConfigError, ModelFileError
-from specviz.formats.gguf_parts import parameters_of, read_parts
+from specviz.errors import ConfigError
 from specviz.installation import INSTALL_CHAT
-from specviz.local_models.naming import with_head
+from specviz.local_models.naming import other_target_of, with_head
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
-    EMBEDDED_HEADS,
-    EMBEDDED_PAIRS,
+    OTHER_TARGET,
     QUANTISED,
     WEIGHTS,
     KnownPair,
     PairSpec,
-    chat_file,
-    installed_pairs,
     known_pairs,
     weight_words,
 )
-from specviz.ui.session.machine_models import itemsize_of, size_in_memory
 from specviz.ui.session.model_places import refusal_of
 from specviz.ui.session.person import may
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.session.worker import given_pair, the_worker
+from specviz.ui.widgets.embedded_captions import EMBEDDED_MODELS, embedded_captions
 from specviz.ui.widgets.machine_boxes import (
     MACHINE_BOXES,
     chosen_models,
@@ -48,6 +42,7 @@ from specviz.ui.widgets.machine_boxes import (
     keep_models,
     show_machine_boxes,
 )
+from specviz.ui.widgets.plain_text import as_text
 
 _LINKED = "query-params"
 _KEPT, _PAGE = "pair boxes kept", "page"
@@ -59,15 +54,12 @@ _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
     "Hub",
     "Local",
 )  # also values in the link
-_FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets the chat model
-_EMBEDDED_MODELS = (*sorted(EMBEDDED_PAIRS, key=lambda name: name != _FIRST),)  # first: chosen
-_HEAD_TARGETS = {DEFAULT_PAIR: "The same target", CHAT_PAIR: "The chat model"}
-_HEAD_NAMES = {"eagle3": "an EAGLE-3 head", "medusa": "Medusa heads"}
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # these are in the link, and so are the bodies
     "pair", "embedded", *MACHINE_BOXES, "known_pair", "target_id", "draft_id", "target_folder",
-    "draft_folder", "device", "dtype", "shared_vocabulary", "target_weights", "draft_weights",
+    "draft_folder", "device", "dtype", "shared_vocabulary", "other_target", "target_weights",
+    "draft_weights",
 )  # fmt: skip
 TARGET_BODY, DRAFT_BODY = BODY_BOXES = ("target_body", "draft_body")
 _CHOSEN = "bodies chosen"
@@ -104,7 +96,8 @@ def _shown_models() -> PairSpec | None:
     spec = replace(_options(has_draft=bool(draft)), target=target, draft=draft or None)
     spec = spec if refusal_of(spec) else with_head(spec)  # with_head opens the draft's files
     if spec.head:  # a head uses the target's tokenizer
-        return spec
+        forced = _value("other_target").lower() == "true"
+        return replace(spec, other_target=forced and bool(other_target_of(spec)))
     return replace(spec, shared_vocabulary=shares)
 
 
@@ -133,21 +126,8 @@ def _shown_places(source: str) -> tuple[str, str]:
 
 
 def _shown_embedded() -> str:
-    chosen = _value("embedded", _EMBEDDED_MODELS)
-    return chosen if chosen in _embedded_captions() else DEFAULT_PAIR
-
-
-def _embedded_captions() -> dict[str, str]:
-    """Return a caption for each installed embedded pair or model, by name."""
-    captions = {
-        name: f"{_HEAD_TARGETS[pair]} with {_HEAD_NAMES[kind]}"
-        for name, (pair, kind) in EMBEDDED_HEADS.items()
-    }
-    captions[DEFAULT_PAIR] = "Target and draft, trained on short stories"
-    if (path := chat_file()) is not None:
-        captions[CHAT_PAIR] = f"Chat model without a draft{_chat_size(path)}"
-    here = installed_pairs()
-    return {name: captions[name] for name in _EMBEDDED_MODELS if name in here}
+    chosen = _value("embedded", EMBEDDED_MODELS)
+    return chosen if chosen in embedded_captions() else DEFAULT_PAIR
 
 
 def _shares_vocabulary(source: str) -> bool:
@@ -198,30 +178,13 @@ def show_pair_boxes() -> None:
 
 
 def _choose_embedded() -> None:
-    captions = _embedded_captions()
+    captions = embedded_captions()
     st.radio(
         "Embedded models", list(captions), key=_box("embedded"), bind=_LINKED,
         captions=list(captions.values()), label_visibility="collapsed", on_change=clear_bodies,
     )  # fmt: skip
     if CHAT_PAIR not in captions:
         st.caption(f"`{INSTALL_CHAT}` installs a chat model, {CHAT_PAIR}.")
-
-
-def _chat_size(path: Path) -> str:
-    """Return the size of the chat model for its caption; empty if its file cannot be read."""
-    try:
-        parameters, file_bytes = _parameters_and_bytes(path, path.stat().st_mtime_ns)
-    except (ModelFileError, OSError):
-        return ""
-    itemsize = itemsize_of("auto", "auto")  # None on a CPU: weights as in the file
-    return f": {size_in_memory(file_bytes, parameters * itemsize if itemsize else file_bytes)}"
-
-
-@lru_cache(maxsize=2)
-def _parameters_and_bytes(path: Path, changed: int) -> tuple[int, int]:
-    del changed
-    headers = read_parts(path)
-    return parameters_of(headers), sum(each.file_bytes for each in headers)
 
 
 def _name_model(label: str, key: str, placeholder: str | None = None) -> None:
@@ -235,6 +198,7 @@ def _choose_loading(source: str) -> None:
     with st.container(horizontal=True):
         st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
         st.selectbox("Data type (dtype)", _DTYPES, key=_box("dtype"), bind=_LINKED)
+    _choose_other_target()
     differs, box = _compared_tokenizers(source), _box("shared_vocabulary")
     if differs is False or not _shown_places(source)[1]:
         return
@@ -246,6 +210,18 @@ def _choose_loading(source: str) -> None:
              "both models have. The draft's tokenizer encodes the text for the draft. The output "
              "still follows the target's distribution.",
     )  # fmt: skip
+
+
+def _choose_other_target() -> None:
+    """Draw a switch that allows another target, if the head's files name one."""
+    spec = _shown_models()
+    named = "" if spec is None else other_target_of(spec)
+    if named:
+        st.toggle(
+            OTHER_TARGET, key=_box("other_target"), bind=_LINKED,
+            help=f"The head's files name the target {as_text(named)}. Turn this on if that is the "
+                 "same model under another name, or to try the head with this target.",
+        )  # fmt: skip
 
 
 def _choose_weights() -> None:
