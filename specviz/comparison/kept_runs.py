@@ -127,7 +127,10 @@ class KeptRuns:
             self._waiting.extend((jobs[key], kept[key]) for key in jobs if key in kept)
 
     def _begin_generation(self) -> None:
-        """Ignore the stored runs, whose models or machine differ; begin a new generation."""
+        """Ignore the stored runs and begin a new generation.
+
+        The stored runs were made with other models or on another machine.
+        """
         self._generation += 1
         self._waiting.clear()
         self._made_with.clear()

@@ -65,8 +65,8 @@ def blocks_of(
 ) -> list[tuple[PlannedRun, ...]]:
     """Group the missing runs into blocks; one device makes all runs of a block.
 
-    A block has the runs of all lanes on one prompt in one repeat. If ``plan.order`` is "blocks", it
-    has only the runs of the lanes with one pair. If the plan does not measure the target alone, no
+    A block has the runs of all lanes on one prompt in one repeat. If ``plan.order`` is "blocks",
+    all runs of a block also use the same pair. If the plan does not measure the target alone, no
     times are compared, so every run is a separate block.
     """
 

@@ -43,7 +43,10 @@ class SpeedupWithoutBody(Value):
 
 
 def speedup_without_body_of(figures: Metrics) -> SpeedupWithoutBody | None:
-    """Return the observed speedup of a run at the pair's real size; None if it was not timed."""
+    """Return a run's observed speedup with its interval; None if the run was not timed.
+
+    ``figures``: the metrics of a run at the pair's real size.
+    """
     if figures.speedup_observed is None:
         return None
     return SpeedupWithoutBody(

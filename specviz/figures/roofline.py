@@ -127,7 +127,11 @@ def roofline(
 
 
 def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | None]]:
-    """Yield v and the half-width of the interval of log v (or None) for γ = 1, 2, ..."""
+    """Yield v and the half-width of the interval of log v for γ = 1, 2, ...
+
+    v is the time of a verification divided by the time of a plain step. The half-width is None if
+    it is unknown.
+    """
     step, (plain, *errors) = costs.target_step(context), _errors(costs)
     for tokens, error in enumerate(errors, 2):
         yield costs.verify(context, tokens) / step, joint_error(error, plain)

@@ -340,7 +340,7 @@ class _Fit:
 def _rising(
     rows: tuple[tuple[float, ...], ...], errors: tuple[float, ...]
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Return the rows, changed so that a verification of more tokens never costs less.
+    """Return the rows, changed so that the cost of a verification never falls with more tokens.
 
     At each context, this is the isotonic regression of the logarithms, weighted by precision. The
     first row, the plain step, is not changed, and verifications may cost less than a plain step.

@@ -118,7 +118,7 @@ def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
 
 
 def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
-    """Check theorem 2: compare recorded rejections with those of a rule that accepts less often.
+    """Check theorem 2: compare the recorded rejections with those expected of a lazier rule.
 
     An unbiased rule accepts with probability at most min(1, target/draft) (Corollary 1). The lazier
     rule accepts with ``share`` times this probability, and its residual keeps the rule unbiased.

@@ -174,7 +174,10 @@ def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Return the half-width of the trimmed mean's interval: the largest over all batch sizes."""
+    """Return the half-width of the trimmed mean's interval.
+
+    The half-width is computed with batches of several sizes; the result is the largest.
+    """
     count, cut = len(ratios), _num_trimmed(len(ratios))
     winsorized = _winsorized(ratios)
     found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2

@@ -196,7 +196,7 @@ class _Emitter:
         return total
 
     def _whole(self, parts: list[Any]) -> Any:
-        """Emit loads of the parts of a sum, and return the parts joined into one vector."""
+        """Emit code that loads the parts of a sum; return the parts joined into one vector."""
         loaded = [self._builder.load(each) for each in parts]
         while len(loaded) > 1:
             pairs = [loaded[first : first + 2] for first in range(0, len(loaded), 2)]
@@ -216,13 +216,16 @@ class _Emitter:
         return widened(self._builder, weights, self._kind, self._lanes)
 
     def _load(self, place: Any) -> Any:
-        """Emit a load of the vector that starts at the pointer ``place``."""
+        """Emit code that loads the vector that starts at the pointer ``place``."""
         element = place.type.pointee
         pointer = ir.PointerType(ir.VectorType(element, self._columns))
         return self._builder.load(self._builder.bitcast(place, pointer), align=_bytes(element))
 
     def _masked_load(self, count: Any) -> Callable[[Any], Any]:
-        """Return a function that emits a load of the first ``count`` values; other lanes are 0."""
+        """Return a function that emits code to load the first ``count`` values of a vector.
+
+        The other lanes are 0.
+        """
         builder, columns = self._builder, self._columns
         places = ir.VectorType(_I64, columns)
         one = builder.insert_element(ir.Constant(places, ir.Undefined), count, _I32(0))

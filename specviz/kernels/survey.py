@@ -91,10 +91,12 @@ def survey(
 ) -> None:
     """Find the likeliest tokens of draft, target and residual, and other facts about each row.
 
-    In ``top_probs``, an entry with probability 0 is empty. The first six rows of ``facts`` are
-    three values, each for the draft and then for the target: the candidate's probability, the
-    likeliest token's logit, and the expected logit Σ p·logit. The last row is the residual's sum,
-    Σ max(0, target - draft).
+    In ``top_probs``, an entry with probability 0 is empty. The values in ``facts``:
+
+    * ``facts[0]`` (draft) and ``facts[1]`` (target): the candidate's probability.
+    * ``facts[2]`` (draft) and ``facts[3]`` (target): the likeliest token's logit.
+    * ``facts[4]`` (draft) and ``facts[5]`` (target): the expected logit Σ p·logit.
+    * ``facts[6]``: the residual's sum Σ max(0, target - draft).
     """
     size = draft.shape[1]
     maxima = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)

@@ -186,7 +186,7 @@ def _trace(made: Trace) -> str | None:
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Return whether the run has the candidate that the fork names, or ended before its round."""
+    """Return whether the run has the fork's candidate, or ended before the fork's round."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates

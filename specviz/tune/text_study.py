@@ -47,7 +47,10 @@ Found = PairFound | ScoredText | CostsFound
 
 
 class TextStudy(Value):
-    """A study that yields the pair, stored step costs, every scored text, and missing step costs.
+    """A study that scores texts of the target and finds step costs.
+
+    It yields the pair first. Then it yields the stored step costs, the scored texts, and the step
+    costs that it measured because they were not stored.
 
     ``config`` sets the length, the seed and the method. ``written``: the token ids of the texts to
     score, if another study wrote them already. They are ordered by sampling, prompt and

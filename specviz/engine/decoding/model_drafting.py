@@ -80,7 +80,7 @@ class ModelDrafter(ModelReader):
         return read_alone(self.proposing(history, count, draws))
 
     def proposing(self, history: Sequence[int], count: int, draws: Draws) -> Reading[Proposal]:
-        """Draft like ``propose``: yield each pass, be sent its logits, and return the proposal."""
+        """Draft like ``propose``: yield each pass, receive its logits, return the proposal."""
         catch_up = len(history) - self._step.length
         chain = _GrowingChain(count, self._choose, draws, self._stopper)
         while chain.wants_more():

@@ -56,7 +56,7 @@ class PlainRun(Iterator[int]):
         return self._done or len(self._history) >= self._limit
 
     def playing(self) -> Reading[int]:
-        """Decode the next token: yield the target's pass, be sent its logits, return the token."""
+        """Decode the next token: yield the target's pass, receive its logits, return the token."""
         lane, length = self._lane, len(self._history)
         assert isinstance(lane, PlainLane)
         assert not self.done
@@ -133,7 +133,7 @@ class PlainLane:
 
     @torch.inference_mode()
     def stepping(self, token_id: int, index: int) -> Reading[int]:
-        """Yield the pass that reads a token, be sent its logits, and return the next token."""
+        """Yield a pass over ``token_id``, receive its logits, and return the next token."""
         fed = torch.tensor([token_id], device=self._target.device)
         logits = (yield Feed(step=self._target, token_ids=fed, num_logits=1)).to(self._device)
         return int(self._sampler.next_token(logits, lambda: self._uniform(index)))

@@ -139,7 +139,7 @@ class Speculation(SpeculativeRun):
         del self._target, self._drafter, self._pass
 
     def go_back(self, entry: Round) -> None:
-        """Return to the state before a returned round.
+        """Undo ``entry``, a round that was returned, and all later rounds.
 
         ``config.record`` must be off, because a run with a record has already decoded the next
         round.
@@ -162,7 +162,7 @@ class Speculation(SpeculativeRun):
         raise failure or StopIteration
 
     def playing(self) -> Reading[None]:
-        """Decode the next round: yield each pass of a model and be sent its logits.
+        """Decode the next round: yield each pass of a model and receive the pass's logits.
 
         ``next`` then returns the round, or raises the error that ended the run.
         """

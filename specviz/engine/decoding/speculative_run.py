@@ -82,7 +82,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
 
     @abstractmethod
     def go_back(self, entry: Round) -> None:
-        """Return to the state before a returned round, so that this round is decoded again."""
+        """Undo ``entry`` and all later rounds, so that the run decodes ``entry`` again."""
 
     def __iter__(self) -> SpeculativeRun:
         return self

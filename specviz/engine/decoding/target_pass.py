@@ -56,8 +56,8 @@ class TargetPass:
     ) -> Reading[TargetPassResult]:
         """Return the result of ``check``, but let the caller make the pass over a chain.
 
-        For a chain, the generator yields the pass and is sent the logits. For a tree, the generator
-        makes the pass itself. Either way, it returns the result.
+        For a chain, the generator yields the pass and receives the logits. For a tree, the
+        generator makes the pass itself. Either way, it returns the result.
         """
         logits = (yield from self._reading(pending, proposal)).to(self._device)
         probs = self._sampler.probs(logits)

@@ -40,7 +40,10 @@ _FAMILIES = {  # module, prefix of its classes, prefix of its rotary class
 
 
 class MtpSettings(Value):
-    """Settings that a model's files do not state; the defaults follow each family's code."""
+    """Settings that a model's files do not state.
+
+    The defaults apply to all families but MiMo; see ``_default_settings``.
+    """
 
     embedding_first: bool = True  # joined as [embedding, hidden state]
     zero_first_embedding: bool = False  # whether row 0 reads zeros in place of its embedding

@@ -1,4 +1,4 @@
-"""Code that needs model passes, as generators: a reading yields each pass and is sent its logits.
+"""Code that needs model passes, as generators: a reading yields passes and receives their logits.
 
 A reading calls no model step itself, so its caller decides how passes are made. ``read_alone``
 makes the passes of one reading one by one. ``StepBatch`` makes one pass for the readings of several
@@ -33,8 +33,8 @@ Reading: TypeAlias = Generator[Feed, torch.Tensor, T]
 def read_alone(reading: Reading[T]) -> T:
     """Run a reading, a generator of model passes, to its end and return its result.
 
-    Each pass that the reading yields is made, and the logits are sent to the reading. If a pass
-    fails, its error is raised at the generator's ``yield``.
+    The reading receives the logits of each pass that it yields. If a pass fails, its error is
+    raised at the generator's ``yield``.
     """
     try:
         feed = next(reading)

@@ -25,7 +25,10 @@ _ENDLESS = 1 << 30  # the window of a layer without one
 
 
 class _Tile(Value):
-    """How a Triton program runs: the block of weights that it loads at a time, warps and stages."""
+    """Settings of a Triton program.
+
+    The program loads weights block by block; ``wide`` and ``deep`` are the size of a block.
+    """
 
     wide: int  # rows
     deep: int  # columns

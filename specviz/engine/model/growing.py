@@ -175,7 +175,7 @@ def _small_numbers(width: int) -> torch.Tensor:
 
 
 def _copy_settings(grown: Any, model: Any) -> None:
-    """Copy what no parameter states, such as the rotary embedding, from the original model."""
+    """Copy the original model's settings that are not parameters, such as its rotary embedding."""
     grown.model.rotary_emb = model.model.rotary_emb
     grown.generation_config = model.generation_config
     if isinstance(model.lm_head, ReducedOutput):

@@ -269,7 +269,7 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
 
 
 def _matrix(product: Product | torch.Tensor) -> torch.Tensor | int:
-    """Return the matrix of a product or, if it is packed, the address of its table."""
+    """Return a product's matrix or, if the matrix is packed, the address of the product's table."""
     if isinstance(product, PackedProduct):
         return address(product.table)
     return product.weight if isinstance(product, Product) else product

@@ -3,7 +3,8 @@
 The KV cache bytes per token are measured in a real cache, because model families name the relevant
 sizes differently in their configurations. A pass is assumed to read the whole text, even if a
 sliding window is shorter. Recurrent states do not grow with the text, so they are added to the
-weights' bytes: once for the pass and once for its snapshot.
+weights' bytes. They are added twice, because making a snapshot (see ``recurrent_step.py``) also
+reads them. A snapshot is assumed before every pass.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def kernel_readable(tensor: torch.Tensor) -> bool:
 
 
 def like(dtype: torch.dtype) -> Any:
-    """Return a 1 in the dtype's storage type; kernels infer the dtype from this argument."""
+    """Return a 1 in the dtype's storage type. Passed to a kernel, it selects the kernel's dtype."""
     return _LIKE[dtype]
 
 

@@ -185,10 +185,13 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the speedup that the "Practical guide" computes with the correct speedups.
+    """Compare the speedup according to the "Practical guide" with the correct speedups.
 
-    The guide is a source of claims. Also compare the first call of the guide's benchmark, which
-    includes warm-up, with a repetition of this call.
+    The guide, a source of claims, divides the time of the target alone for a greedy text by the
+    time of speculation for a sampled text. A correct speedup takes both times from the same text.
+
+    Also compare the first call of the guide's benchmark, which includes warm-up, with a repetition
+    of this call.
     """
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."

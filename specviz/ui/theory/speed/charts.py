@@ -226,9 +226,9 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the line alpha = c, and for each level, the line above which the best gamma reaches it.
+    """Draw the line alpha = c, and one line for each level of gamma.
 
-    Level 1 is break-even.
+    On and above a level's line, the best gamma is at least the level. Level 1 is break-even.
     """
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
