@@ -95,8 +95,8 @@ def show_output(settings: Settings, example: Example) -> None:
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
         note = (
-            "The areas “rejected” and “accepted in excess” of all tokens add up to the distance "
-            "(TV) between draft and target."
+            "Summed over all tokens, the areas “rejected” and “accepted in excess” equal the "
+            "distance (TV) between draft and target."
         )
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
@@ -141,8 +141,9 @@ def show_runs() -> None:
     runs = biased_runs(session_history())
     if not runs:
         st.info(
-            "No run of this session used the over-acceptance rule. Choose this rule on Watch under "
-            "More settings, and start a run. The run's tokens then appear here as dots."
+            "No run of this session used the over-acceptance rule. Choose this rule on the page "
+            "*Watch* under *More settings*, and start a run. The run's tokens then appear here as "
+            "dots."
         )
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")

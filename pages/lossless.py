@@ -38,7 +38,7 @@ with page_head():
     show_heading(
         "Losslessness audit",
         "Speculative decoding must emit tokens with exactly the target's distribution. This page "
-        "tests this on the loaded models, token by token.",
+        "tests the tokens that the loaded models emit.",
     )
     press_button("Audit", key="audit_start", type="primary")
 with st.sidebar:

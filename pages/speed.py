@@ -22,7 +22,7 @@ require_shell()
 show_heading(
     "Speed",
     "Four numbers decide whether drafting pays: how often a candidate is accepted, what a draft "
-    "step and a verification cost, and how many candidates a round has.",
+    "step costs, what a verification costs, and how many candidates a round has.",
 )
 chosen = choose_setting()
 show_sentence(speed_sentence(chosen))

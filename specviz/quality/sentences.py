@@ -65,8 +65,8 @@ def _speed(each: RuleResult) -> str:
         return ""
     span = f"{RATIO.bare(over.low)} to {RATIO.bare(over.high)}"
     if not over.differs:
-        return f"no difference in speed from lossless is shown ({span} times as fast), and "
-    return f"{RATIO.bare(over.value)} times as fast as lossless ({span}), and "
+        return f"no difference in speed from lossless is detected ({span} times as fast), and "
+    return f"the rule is {RATIO.bare(over.value)} times as fast as lossless ({span}), and "
 
 
 def _bias_words(bias: Ratio | None) -> str:
@@ -85,7 +85,7 @@ def _opt_sentence(each: ContestResult, report: QualityReport, preferred: str) ->
     biases = [lane.bias.value if lane.bias else None for lane in lanes]
     if each.bias is None or each.bias.low is None or each.bias.high is None:
         return said
-    open_ = ", so no difference is shown" if each.bias.low <= 0 <= each.bias.high else ""
+    open_ = ", so no difference is detected" if each.bias.low <= 0 <= each.bias.high else ""
     return (
         f"{said} The mean bias of a token is "
         f"{' with OPT and '.join(map(PROBABILITY.shown, biases))} with UNO. "
@@ -94,7 +94,7 @@ def _opt_sentence(each: ContestResult, report: QualityReport, preferred: str) ->
 
 
 def _if_open(won: WinRate | None) -> str:
-    return "" if won is not None and won.differs else ": no difference is shown"
+    return "" if won is not None and won.differs else ": no difference is detected"
 
 
 def _control_sentence(report: QualityReport) -> tuple[str, ...]:
@@ -126,7 +126,8 @@ def _judge_sentences(report: QualityReport) -> tuple[str, ...]:
     if bias.first_place is not None:
         found.append(
             f"The judge chose the answer shown first in {PERCENT.shown(bias.first_place)} of its "
-            "choices. Every pair was shown in both orders, so this bias causes ties, not wins."
+            "choices. Every pair was shown in both orders, so a preference for the first answer "
+            "causes ties, not wins."
         )
     if bias.longer is not None:
         found.append(

@@ -46,29 +46,31 @@ class Break(Value):
 _ALL = (
     Break(
         name="recovered-from-target",
-        does="After a rejection, the token is drawn from the target's distribution instead of the "
-        "residual.",
+        does="After a rejection, the recovered token is drawn from the target's distribution "
+        "instead of from the residual.",
         symptom="distribution",
         why="Accepted candidates already cover the overlap of draft and target. The recovered "
-        "token must cover only the rest. If it is drawn from the whole distribution, tokens that "
-        "the draft overestimates are too frequent. At temperature 0 there is no difference.",
+        "token must cover only the rest. If it is drawn from the target's whole distribution, "
+        "tokens that the draft overestimates are too frequent. At temperature 0 the bug has no "
+        "effect.",
         distance=0.126,
     ),
     Break(
         name="untrimmed-target-cache",
         does="After a rejection, the target's cache keeps the rejected candidates.",
         symptom="both",
-        why="From then on the target reads tokens that are not in the text, so its distributions "
-        "belong to another text. The draft reads the right text, so the models agree less.",
+        why="After the first rejection, the target reads tokens that are not in the text, so its "
+        "distributions belong to another text. The draft reads the right text, so fewer of its "
+        "candidates are accepted.",
         distance=0.48,
     ),
     Break(
         name="untrimmed-draft-cache",
         does="After a rejection, the draft's cache keeps the rejected candidates.",
         symptom="acceptance",
-        why="The draft reads tokens that are not in the text, so its candidates are worse. The "
-        "ratio target/draft still uses the distribution that they were drawn from, so the output "
-        "is exact.",
+        why="The draft reads tokens that are not in the text, so fewer of its candidates are "
+        "accepted. The ratio target/draft still uses the distribution from which a candidate was "
+        "drawn, so the output is exact.",
     ),
     Break(
         name="draft-temperature",
@@ -78,27 +80,28 @@ _ALL = (
         why="If the ratio uses the distribution that the candidate was drawn from, the output is "
         "exact at any temperature of the draft. Here, the ratio uses another distribution, so "
         "likely candidates are too frequent in the output. Acceptance hardly changes, so it does "
-        "not reveal the mistake. At temperature 0 there is no difference.",
+        "not reveal the mistake. At temperature 0 the bug has no effect.",
         distance=0.196,
     ),
     Break(
         name="match",
-        does="The draft's likeliest token is the candidate. It is accepted with its target "
-        "probability.",
+        does="The candidate is always the draft's likeliest token. It is accepted with its "
+        "probability under the target.",
         symptom="acceptance",
         why="This is another algorithm, not a mistake: the candidate comes from a one-hot "
-        "distribution, the ratio uses that distribution, and so the text is exact. The acceptance "
-        "probability is the target's probability of one token, not the overlap of draft and "
-        "target.",
+        "distribution, the ratio uses that distribution, and so the output is exact. The "
+        "acceptance probability is the target's probability of one token, not the overlap of "
+        "draft and target.",
     ),
     Break(
         name="reused-uniform",
-        does="The uniform that drew a candidate also decides its verdict.",
+        does="The random number that drew a candidate also decides whether the candidate is "
+        "accepted.",
         symptom="distribution",
-        why="With inverse sampling, low token ids come from small uniforms and high ids from "
-        "large ones. A small uniform also accepts the candidate and a large one rejects it, so low "
-        "token ids become too frequent. Acceptance hardly changes, so it does not reveal the "
-        "mistake. At temperature 0 uniforms have no effect.",
+        why="With inverse sampling, small random numbers draw low token ids, and large random "
+        "numbers draw high ids. A small number also accepts the candidate and a large number "
+        "rejects it, so low token ids become too frequent. Acceptance hardly changes, so it does "
+        "not reveal the mistake. At temperature 0 the bug has no effect.",
         distance=0.108,
     ),
     Break(
@@ -106,7 +109,8 @@ _ALL = (
         does="If every candidate is accepted, the bonus token is drawn from the draft.",
         symptom="distribution",
         why="The bonus token is not verified, so it has to come from the target. If it is drawn "
-        "from the draft, its bias is the whole distance between the two models.",
+        "from the draft, its distribution is the draft's: the bias is the whole distance between "
+        "the two models.",
         distance=0.32,
     ),
 )  # fmt: skip

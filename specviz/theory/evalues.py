@@ -73,7 +73,7 @@ def first_numbers(target: Floats, draft: Floats) -> Marks:
 
 # The sets A_t by name, as functions of target and draft probabilities [num_tokens, vocabulary].
 SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
-    "the tokens with a higher target than draft probability": preferred,
+    "the tokens that are likelier under the target than under the draft": preferred,
     "the target's likeliest tokens": likeliest,
     "the tokens with the lowest ids": first_numbers,
 }

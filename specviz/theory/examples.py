@@ -16,8 +16,8 @@ class Example(Value):
 
 
 _GUIDE = (
-    "The example “discovered a breakthrough” of a practical guide. The guide gives both models' "
-    "probabilities of the drafted token; the other probabilities are chosen here."
+    "This is the example “discovered a breakthrough” from a practical guide. The guide gives both "
+    "models' probabilities of the drafted token; the other probabilities are chosen here."
 )
 
 # The guide's third token: draft 0.5, target 0.2; the target samples "new".
@@ -43,8 +43,8 @@ REF5 = Example(
     labels=("A", "B", "C", "D", "E"),
     draft=(0.50, 0.20, 0.15, 0.10, 0.05),
     target=(0.25, 0.30, 0.10, 0.25, 0.10),
-    source="The distributions are chosen so that Σ min(draft, target) is 0.7 and no probability is "
-    "zero.",
+    source="The distributions are chosen so that their overlap, Σ min(draft, target), is 0.7 and "
+    "no probability is zero.",
 )
 
 SWAPPED = Example(
@@ -52,8 +52,8 @@ SWAPPED = Example(
     labels=("A", "B"),
     draft=(2 / 3, 1 / 3),
     target=(1 / 3, 2 / 3),
-    source="The draft swaps the target's probabilities. From γ = 2 on, block verification accepts "
-    "more candidates than token verification (Sun et al. 2024).",
+    source="The draft swaps the target's probabilities of the two tokens. From γ = 2 on, block "
+    "verification accepts more candidates than token verification (Sun et al. 2024).",
 )
 
 THREE = Example(

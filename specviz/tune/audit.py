@@ -296,9 +296,9 @@ def _power(report: AuditReport) -> str:
     if report.detectable is None:
         return "With so few tokens, only a token that the target never writes would be detected."
     return (
-        f"An alarm would be expected by now if {report.detectable.tokens}, taken together, were "
-        f"written {100 * report.detectable.bias:.1f} percentage points too often or too rarely "
-        "at every position. A smaller bias may go undetected."
+        f"If {report.detectable.tokens}, taken together, were emitted "
+        f"{100 * report.detectable.bias:.1f} percentage points too often or too rarely at every "
+        "position, an alarm would be expected by now. A smaller bias may go undetected."
     )
 
 
@@ -331,9 +331,9 @@ def _divergence_words(found: GreedyDivergence) -> str:
     if found.word == "near tie":
         cause = "a near tie, decided by rounding"
     return (
-        f"At temperature 0 token {found.place + 1} is {found.token!r}; the target alone writes "
-        f"{found.expected!r}. The target's two best logits differ by {found.margin:.2g} there: "
-        f"{cause}."
+        f"At temperature 0, token {found.place + 1} of a text is {found.token!r}, but the target "
+        f"alone writes {found.expected!r}. The target's two highest logits differ by "
+        f"{found.margin:.2g} at this position. The cause is {cause}."
     )
 
 

@@ -40,7 +40,7 @@ MAIN = '[data-testid="stMain"]'
 CHART = '[data-testid="stPlotlyChart"] .main-svg'
 PLOTTED = ".js-plotly-plot text"
 # The sentence under a paused or finished simulation.
-PAUSED = "text=/Paused\\.|paused before|Stopped: every|Paused after|; stopped:/"
+PAUSED = "text=/is paused\\.|paused before|stopped because|Paused after/"
 UPDATE_SECONDS = 1.0
 
 

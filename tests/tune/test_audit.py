@@ -202,7 +202,7 @@ def test_reports_the_position_of_a_greedy_bug() -> None:
     assert not report.passes
     verdict, *others = sentences(report)
     assert verdict.startswith("A bug: at temperature 0")
-    assert any(f"At temperature 0 token {found.place + 1} is" in each for each in others)
+    assert any(f"At temperature 0, token {found.place + 1} of a text is" in each for each in others)
 
 
 def other_text(number: int, place: int, rank: int) -> Any:

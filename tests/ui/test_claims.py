@@ -103,7 +103,7 @@ def test_drafts_chart_uses_the_chain_of_the_card() -> None:
     card = next(each for each in CLAIMS if each.id == "batch-scaling")
     app = opened_by(card)
     one, four, limit = (each.text for each in card.figures)
-    assert f"{one} rejections with one draft; **{four}** with 4 drafts" in words(app)
+    assert f"{one} rejections with one draft, **{four}** with 4 drafts" in words(app)
     assert f"at least {limit} with any number of drafts" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "batch-accuracy"))
     assert "the distribution of its first 3 tokens differs from the target's only" in words(app)
@@ -322,13 +322,15 @@ def test_plane_draws_a_dot_per_token(
     dots = next(each for each in drawn.data if each.name == "tokens of the run")
     apart = leftover.plane.distance > 1e-4
     assert len(dots.x) == apart.sum()
-    assert dots_sentence(leftover).startswith(f"a dot for each of {apart.sum():,} tokens")
+    assert dots_sentence(leftover).startswith(
+        f"one dot per token on which the models differ: {apart.sum():,} tokens"
+    )
     assert f"out of {leftover.plane.num_tested:,} tested tokens" in dots_sentence(leftover)
     many = replace(leftover.plane, distance=np.append(np.full(700, 0.5), np.zeros(50)),
                    reject=np.zeros(750), bias=np.full(750, 0.5))  # fmt: skip
     cut = replace(leftover, plane=many)
     assert dots_sentence(cut) == (
-        "a dot for each of the first 600 of 700 tokens on which the models differ, out of 750 "
+        "one dot per token on which the models differ: the first 600 of 700 tokens, out of 750 "
         "tested tokens; 50 tokens have no dot, because the models differ there by less than 0.0001"
     )
     drawn = plane_of(cut)

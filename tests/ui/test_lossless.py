@@ -181,7 +181,7 @@ def test_cards_show_the_result_of_their_audit(use: Callable[..., AuditingMaker])
 
 
 @pytest.mark.parametrize(
-    ("shortfall", "words"), [(1.0, "there: a bug"), (0.0, "there: a near tie")]
+    ("shortfall", "words"), [(1.0, "The cause is a bug"), (0.0, "The cause is a near tie")]
 )
 def test_shows_a_divergence_at_temperature_0(
     use: Callable[..., AuditingMaker], shortfall: float, words: str
@@ -195,10 +195,10 @@ def test_shows_a_divergence_at_temperature_0(
     audited(app)
     shown = page_text(app)
     assert words in shown
-    assert "At temperature 0 token 7 is ' *x*<b>'" in shown
+    assert "At temperature 0, token 7 of a text is ' *x*<b>'" in shown
     drawn = next(each.value for each in app.markdown if "token 7" in each.value)
     assert "<b>" not in drawn  # escaped, as every token
-    assert (":red-badge[✕] A bug: at temperature 0" in shown) == (words == "there: a bug")
+    assert (":red-badge[✕] A bug: at temperature 0" in shown) == (words == "The cause is a bug")
 
 
 def test_audit_can_be_stopped_and_disables_the_bugs_meanwhile(

@@ -65,7 +65,7 @@ def _terabytes() -> Claim:
         verdict=verdict_for(each >= _TERABYTE for each in weights),
         finding=f"A pass reads the weights once: in bf16 {weights[0] / 1e9:.0f} GB for 8B "
         f"parameters, {weights[1] / 1e9:.0f} GB for 70B and {weights[2] / 1e9:.0f} GB for 405B. "
-        "The quote's point, that reading is the bottleneck, holds at batch 1.",
+        "The quote's point, that reading is the bottleneck, holds at batch size 1.",
         flip=f"A pass reads one terabyte if the model has {flip_at / 1e9:.0f} billion parameters "
         "in bf16, all of them active.",
         figures=(
@@ -93,14 +93,14 @@ def _one_pass() -> Claim:
         verdict=verdict_for(cost <= 1.1 for cost in costs),
         finding=f"The load is not comparable: verifying γ + 1 = {_GAMMA + 1} tokens takes "
         f"{_GAMMA + 1} times the arithmetic. The time is comparable as long as reading the "
-        f"weights takes longer than computing. For an 8B model on an H200 with {_CONTEXT} tokens "
-        f"of context, the roofline gives v = {costs[0]:.2f} at batch 1, {costs[3]:.2f} "
-        f"at 64 and {costs[5]:.2f} at 256. On a real machine v must be measured.",
-        flip=f"v exceeds 1.1 from a batch of {flip_at} on.",
+        f"weights takes longer than the arithmetic. For an 8B model on an H200 with {_CONTEXT} "
+        f"tokens of context, the roofline gives v = {costs[0]:.2f} at batch size 1, "
+        f"{costs[3]:.2f} at 64 and {costs[5]:.2f} at 256. On a real machine v must be measured.",
+        flip=f"v exceeds 1.1 from batch size {flip_at} on.",
         figures=(
             Figure(label="v, batch 1", value=costs[0]),
             Figure(label="v, batch 256", value=costs[5]),
-            Figure(label="flips at batch", value=flip_at, form=".0f"),
+            Figure(label="verdict changes at batch", value=flip_at, form=".0f"),
         ),
         chart=_batch_chart("v at each batch size, where the verdict changes", flip_at),
         run="verification",
@@ -195,7 +195,7 @@ def _small_targets() -> Claim:
         figures=(
             Figure(label="no fixed cost", value=gain(0.0), unit="×"),
             Figure(label="fixed cost = rest of step", value=gain(1.0), unit="×"),
-            Figure(label="below 1.1× from", value=flip_at),
+            Figure(label="fixed cost for 1.1×", value=flip_at),
         ),
         chart=speed_chart(
             "Speedup where the verdict changes",

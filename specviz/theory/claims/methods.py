@@ -66,7 +66,7 @@ def _unsure_tokens() -> Claim:
         figures=(
             Figure(label="error, verified", value=still_verified, form=".0e"),
             Figure(label="error, dropped", value=bias),
-            Figure(label=f"P(C), not {THREE.target[2]:g}", value=written[2]),
+            Figure(label=f"P(C), dropped; target {THREE.target[2]:g}", value=written[2]),
         ),
         chart=Chart(
             page="bias",
@@ -92,12 +92,12 @@ def _never_worse() -> Claim:
             + [two > one - _ROUNDING for one, two in in_context]
         ),
         finding=f"True for the mean. If the draft swaps the target’s probabilities of two tokens "
-        f"and γ is 2, block verification accepts {block:.4f} candidates on average, token "
-        f"verification {token:.4f}. On "
-        f"{_CHAINS} pairs of random Markov chains with γ {_GAMMA}, where the distributions depend "
-        f"on the previous token, block verification accepts up to {most:.2f} times as many. The "
-        f"quote does not hold for every block: if the block A A was drafted, block verification "
-        f"accepts {alone[1]:.2f} on average, token verification {alone[0]:.2f}.",
+        f"and γ is 2, block verification accepts {block:.4f} candidates on average, and token "
+        f"verification accepts {token:.4f}. On {_CHAINS} pairs of random Markov chains with "
+        f"γ {_GAMMA}, where the distributions depend on the previous token, block verification "
+        f"accepts up to {most:.2f} times as many. The quote does not hold for every block: if "
+        f"token A was drafted twice, block verification accepts {alone[1]:.2f} candidates on "
+        f"average, and token verification accepts {alone[0]:.2f}.",
         flip=f"At γ 1 the two verifiers are identical; from γ {flip_at} on, block verification "
         "accepts more candidates than token verification.",
         figures=(

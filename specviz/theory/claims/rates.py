@@ -55,9 +55,10 @@ def _counted_acceptance() -> Claim:
         f"tested, so accepted / drafted is below α: an average of three accepted candidates per "
         f"five drafted means α = {alpha:.4f}. "
         f"With α = {share:.1f} the usual formula gives {expected_tokens(share, gamma):.3f} tokens "
-        f"per round, but the example has {1 + accepted:.0f} (with the extra token).",
+        f"per round, but a round of the quote’s example has {1 + accepted:.0f} on average, "
+        f"including the extra token.",
         flip=f"Accepted / drafted equals α only at γ 1, where every candidate is tested. At γ 2 "
-        f"the same share of {share:.1f} means α = {two:.3f}.",
+        f"accepted / drafted = {share:.1f} means α = {two:.3f}.",
         figures=(
             Figure(label="accepted / drafted", value=share),
             Figure(label="α", value=alpha, form=".4f"),
@@ -88,7 +89,7 @@ def _bands() -> Claim:
         figures=(
             Figure(label="α 0.40, c 0.01", value=low_cheap, unit="×"),
             Figure(label="α 0.70, c 0.30", value=high_expensive, unit="×"),
-            Figure(label="flips at c", value=flip_at, form=".3f"),
+            Figure(label="verdict changes at c", value=flip_at, form=".3f"),
         ),
         chart=speed_chart("Speedup where the verdict changes", alpha=0.7, c=flip_at),
         run="speed",
@@ -117,7 +118,7 @@ def _draft_lengths() -> Claim:
         figures=(
             Figure(label="best γ, α 0.90, c 0.10", value=high_best, form=".0f"),
             Figure(label="best γ, α 0.50, c 0.10", value=low_best, form=".0f"),
-            Figure(label="flips at c", value=shortest, form=".3f"),
+            Figure(label="verdict changes at c", value=shortest, form=".3f"),
         ),
         chart=speed_chart(
             "Speedup over γ where the verdict changes", alpha=0.8, c=shortest, gamma=7
@@ -138,10 +139,10 @@ def _acceptance_length() -> Claim:
         "actually accepted per round. A theoretical formula governs this",
         verdict=verdict_for([abs(emitted - accepted) < 0.01]),
         finding=f"The quote’s wording makes every number wrong by one. The usual formula includes "
-        f"the extra token: {emitted:.3f} tokens emitted per round at α 0.60 and γ 5, of which "
-        f"{accepted:.3f} were accepted.",
-        flip=f"The verdict never changes: a round emits {max(gaps):.0f} token more than it "
-        "accepts, at every α and γ.",
+        f"the extra token. At α 0.60 and γ 5, it gives {emitted:.3f} tokens emitted per round, of "
+        f"which {accepted:.3f} were accepted.",
+        flip=f"Nowhere. A round emits {max(gaps):.0f} token more than it accepts, at every α and "
+        "γ.",
         figures=(
             Figure(label="emitted per round", value=emitted, form=".3f"),
             Figure(label="accepted per round", value=accepted, form=".3f"),
@@ -191,15 +192,14 @@ def _two_to_three_times() -> Claim:
         quote="… speculative decoding can achieve 2–3× speedups with robust acceptance rates "
         "(α ≥ 0.6, γ ≥ 5).",
         verdict=verdict_for(2 <= speedup(alpha, gamma, c) <= 3 for c in costs),
-        finding=f"At α 0.60 and γ 5, c 0 gives "
-        f"{speedup(alpha, gamma, 0.0):.3f}×, c 0.05 gives "
-        f"{speedup(alpha, gamma, 0.05):.3f}×, c 0.10 gives {speedup(alpha, gamma, 0.1):.3f}×. "
-        f"2× at c 0.10 needs α ≥ {twice:.3f}, even at the best γ.",
-        flip=f"α 0.60 with γ 5 reaches 2× only up to c = {flip_at:.3f}.",
+        finding=f"At α 0.60 and γ 5, the speedup is {speedup(alpha, gamma, 0.0):.3f}× with c 0, "
+        f"{speedup(alpha, gamma, 0.05):.3f}× with c 0.05 and {speedup(alpha, gamma, 0.1):.3f}× "
+        f"with c 0.10. With c 0.10, a speedup of 2× needs α ≥ {twice:.3f}, even at the best γ.",
+        flip=f"With α 0.60 and γ 5, the speedup reaches 2× only up to c = {flip_at:.3f}.",
         figures=(
             Figure(label="c 0", value=speedup(alpha, gamma, 0.0), form=".3f", unit="×"),
             Figure(label="c 0.10", value=speedup(alpha, gamma, 0.1), form=".3f", unit="×"),
-            Figure(label="flips at c", value=flip_at, form=".3f"),
+            Figure(label="verdict changes at c", value=flip_at, form=".3f"),
         ),
         chart=speed_chart("Speedup where the verdict changes", alpha=alpha, c=flip_at, gamma=gamma),
         run="speed",
@@ -220,9 +220,10 @@ def _ten_times_fewer() -> Claim:
         "will slow down token generation, negating the intended benefit.",
         verdict=verdict_for([best_gamma(0.6, 0.1)[1] > 1, best_gamma(0.6, cost)[1] <= 1]),
         finding=f"The speedup depends on c, the time of a draft step. The parameter count is only "
-        f"a proxy. The guide’s own pair, Gemma 2B and 7B, differs by {ratio:.1f}×. If step times "
-        f"scale with parameters, c = {cost:.3f}. The guide’s γ {_GEMMA_GAMMA} then gives no "
-        f"speedup below α = {even:.3f}, and 2× needs α = {twice:.3f}. A smaller γ is faster: "
+        f"a proxy. The guide’s own pair is Gemma 2B and 7B; the draft has only {ratio:.1f}× fewer "
+        f"parameters. If step times scale with parameters, c = {cost:.3f}. The guide’s "
+        f"γ {_GEMMA_GAMMA} then gives no speedup below α = {even:.3f}, and a speedup of 2× needs "
+        f"α = {twice:.3f}. A smaller γ is faster: "
         f"{best_gamma(0.6, cost)[1]:.2f}× at α 0.60 with γ {best_gamma(0.6, cost)[0]}.",
         flip=f"With γ {_GEMMA_GAMMA}, the guide’s pair is faster than the target alone from "
         f"α = {even:.3f}.",

@@ -75,10 +75,10 @@ def _exact_output() -> Claim:
         finding=f"If the token after a rejection is drawn from the residual, the output "
         f"distribution differs from the target’s by {bias:.0e} on the five-token example, a "
         f"rounding error. The name is imprecise: on this example, textbook rejection sampling "
-        f"would accept with probability {textbook:.2f}, this rule with {overlap:.2f}. This "
+        f"would accept with probability {textbook:.2f}; this rule accepts with {overlap:.2f}. This "
         "calculation ignores that a batched pass in half precision rounds differently from a pass "
         "over one token.",
-        flip=f"If the rule over-accepts by ε (formula below), the error is 0.10 at "
+        flip=f"If the rule over-accepts by ε (see the formula), the error is 0.10 at "
         f"ε = {flip_at:.3f}.",
         figures=(
             Figure(label="error", value=bias, form=".0e"),
@@ -115,13 +115,13 @@ def _new_token_from_target() -> Claim:
         "token from target model",
         verdict=verdict_for([bias < _ROUNDING]),
         finding=f"Read literally, the rule of the quote is not lossless. If the new token is drawn "
-        f"from the target, "
-        f"the output is ({', '.join(f'{each:.4g}' for each in made)}) for a target of "
-        f"({', '.join(f'{each:.4g}' for each in _TARGET)}), an error of {bias:.3f} in total "
-        f"variation. The token must be drawn from the residual.",
-        flip=f"The error falls below 0.01 once the draft has moved {100 * flip_at:.0f} % of the "
-        "way to the target. The error is zero only if draft and target are equal or nothing is "
-        "rejected.",
+        f"from the target, the output’s distribution is "
+        f"({', '.join(f'{each:.4g}' for each in made)}) instead of the target’s "
+        f"({', '.join(f'{each:.4g}' for each in _TARGET)}). The error (total variation) is "
+        f"{bias:.3f}. The token must be drawn from the residual.",
+        flip=f"The error is below 0.01 if the draft’s probabilities are moved more than "
+        f"{100 * flip_at:.0f} % of the way to the target’s. The error is zero only if draft and "
+        "target are equal or nothing is rejected.",
         figures=(
             Figure(label="error, from the target", value=bias, form=".3f"),
             Figure(label="error, from the residual", value=_lossless_bias(_DRAFT), form=".0e"),
@@ -154,16 +154,16 @@ def _same_tokenizer() -> Claim:
         quote="Identical tokenizer to the target model. This is an absolute requirement.",
         verdict=verdict_for([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
         finding=f"High acceptance needs identical tokenizers, exactness does not. The rule is "
-        f"exact for any draft distribution over the target’s token ids: a draft that cannot "
-        f"generate one of the five tokens, and the five-token draft with its ids permuted in all "
-        f"{len(shuffled)} ways, have an error of at most {max(biases):.0e}. But acceptance ranges "
-        f"from {min(overlaps):.2f} "
-        f"to {max(overlaps):.2f} over the permutations. specviz rejects a pair unless all token "
+        f"exact for any draft distribution over the target’s token ids. With a vocabulary of five "
+        f"tokens, the error is at most {max(biases):.0e}, both for a draft that never generates "
+        f"the fifth token and for a draft with its token ids permuted, in all {len(shuffled)} "
+        f"permutations. But acceptance ranges from {min(overlaps):.2f} to {max(overlaps):.2f} over "
+        f"the permutations. specviz rejects a pair unless all token "
         "ids match (except padding), because every acceptance probability compares both models on "
         "the same token. Methods for different vocabularies exist (Timor et al. 2025); they are "
         "not computed here.",
-        flip=f"A draft that cannot generate the fifth token has an acceptance of "
-        f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. Drafts with a different "
+        flip=f"A draft that never generates the fifth token of the vocabulary has an acceptance "
+        f"of {np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. Drafts with a different "
         "vocabulary are not computed here.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
@@ -194,12 +194,12 @@ def _fewest_rejections() -> Claim:
         quote="… possibly demonstrating that no unbiased algorithm can achieve fewer rejections "
         "than SD.",
         verdict=verdict_for([within, block <= token, _chain(8) >= _chain(1)]),
-        finding=f"True for the rules that theorem 2 of Yin et al. covers: they verify one draft "
-        f"token by token, and each verdict depends only on that token and earlier ones. Other "
-        f"unbiased rules do better. If the draft swaps the probabilities of two tokens, block "
-        f"verification accepts {block:.3f} of three candidates, token verification {token:.3f}. "
-        f"On a Markov chain of {_HORIZON} tokens, eight parallel drafts lower the rejections from "
-        f"{_chain(1):.3f} to {_chain(8):.3f}.",
+        finding=f"True for the rules that theorem 2 of Yin et al. covers: they verify a single "
+        f"draft, token by token, and each verdict depends only on that token and the tokens before "
+        f"it. Other unbiased rules do better. If the draft swaps the target’s probabilities of two "
+        f"tokens, block verification accepts {block:.3f} of three candidates on average, and token "
+        f"verification accepts {token:.3f}. On a Markov chain of {_HORIZON} tokens, eight parallel "
+        f"drafts lower the expected rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
         flip=f"From γ = {flip_at} on, block verification accepts more candidates than token "
         "verification. Two or more parallel drafts have fewer rejections than one.",
         figures=(
@@ -270,8 +270,8 @@ def _bias_for_speed() -> Claim:
         verdict=verdict_for([on_line]),
         finding=f"True for one draft token: at every ε, rejection probability and least bias add "
         f"up to the total variation between the models, {distance:.2f} on the five-token example. "
-        f"“Often” is right: four parallel drafts lower the rejection probability of "
-        f"{distance:.2f} by {saved:.3f} without bias.",
+        f"“Often” is right: four parallel drafts lower the rejection probability "
+        f"from {distance:.2f} to {distance - saved:.3f} without bias.",
         flip=f"From ε = {flip_at:.3f} nothing is rejected and the bias is the full "
         f"{distance:.2f}: the draft alone generates the text.",
         figures=(
@@ -300,9 +300,9 @@ def _batch_scaling() -> Claim:
         verdict=verdict_for([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
         finding=f"On a Markov chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} "
         f"with one draft to {four:.3f} with four. With any number of drafts, they are at "
-        f"least {limit:.3f}. For any Markov chain with {one:.3f} rejections with one draft, "
-        f"{floor:.3f} is a lower bound, because only the token after a rejection gets several "
-        "drafts.",
+        f"least {limit:.3f}. For any Markov chain that has {one:.3f} rejections with one draft, "
+        f"{floor:.3f} is a lower bound for any number of drafts, because only the token after a "
+        "rejection gets several drafts.",
         flip=f"Half of the possible reduction takes {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
@@ -328,12 +328,13 @@ def _batch_accuracy() -> Claim:
         source=OVERVIEW,
         quote="… as overly aggressive batching can impact the accuracy of the final result.",
         verdict=verdict_for([max(biases) > _ROUNDING]),
-        finding=f"Batch speculation is unbiased at every size (theorem 3 of the same paper). The "
-        f"distribution of three tokens, enumerated on the Markov chain for "
-        f"{', '.join(map(str, _BATCHES))} drafts, differs from the target’s by at most "
+        finding=f"Batch speculation is unbiased with any number of drafts (theorem 3 of the same "
+        f"paper). The distribution of a text’s first {_TEXT} tokens, enumerated on a Markov chain "
+        f"for {', '.join(map(str, _BATCHES[:-1]))} and {_BATCHES[-1]} drafts, differs from the "
+        f"target’s by at most "
         f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "
         f"first residual would have an error of {wrong_rule:.3f}.",
-        flip="The verdict never changes: batch speculation is unbiased with any number of drafts.",
+        flip="Nowhere. Batch speculation is unbiased with any number of drafts.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="wrong rule", value=wrong_rule, form=".3f"),

@@ -106,7 +106,7 @@ def _grounded_tasks() -> Claim:
         f"{lookup['translation']:.2f}×. Leviathan’s drafts, fine-tuned on the task: translation "
         f"{translated}×, summarisation {summarised}×. All of these are reported, not computed "
         "here.",
-        flip="The verdict changes with the drafter, not with the task. Run the embedded pair on "
+        flip="With another drafter, not with another task. Run the embedded pair on "
         "several kinds of prompt to measure the embedded draft.",
         figures=(
             Figure(label="translation, draft model", value=model["translation"], unit="×"),
@@ -131,15 +131,16 @@ def _balance() -> Claim:
         quote="The draft model should find a balance between model size (Ts) and acceptance "
         "probability (P) to get high speed ups",
         verdict=verdict_for([best is not quickest, best is not surest]),
-        finding=f"Leviathan’s three drafts for translation, by the formula: {quickest.draft} "
-        f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f}×, "
-        f"{best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}×, "
-        f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}×. "
-        f"The fastest of these has neither the lowest c nor the highest α. In the paper’s "
-        f"measurements, {quickest.draft} was faster ({quickest.measured}× against "
-        f"{best.measured}×).",
-        flip=f"At c ≤ {flip_at:.3f}, the draft with the highest α would be at least as fast as "
-        "the fastest draft.",
+        finding=f"For Leviathan’s three drafts for translation, the formula gives "
+        f"{speeds[quickest.draft]:.3f}× with {quickest.draft} (α {quickest.alpha:.2f}, "
+        f"c {quickest.c:.2f}), {speeds[best.draft]:.3f}× with {best.draft} (α {best.alpha:.2f}, "
+        f"c {best.c:.2f}) and {speeds[surest.draft]:.3f}× with {surest.draft} "
+        f"(α {surest.alpha:.2f}, c {surest.c:.2f}). "
+        f"The fastest of these, {best.draft}, has neither the lowest c nor the highest α. But in "
+        f"the paper’s measurements, {quickest.draft} ({quickest.measured}×) was faster than "
+        f"{best.draft} ({best.measured}×).",
+        flip=f"If its c were at most {flip_at:.3f}, the draft with the highest α, {surest.draft}, "
+        f"would be at least as fast as {best.draft}.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
@@ -158,10 +159,10 @@ def _small_n() -> Claim:
         quote="Optimal number of speculated tokens (N) stays small unless your draft model have "
         "both very high acceptance rate and very fast generation",
         verdict=verdict_for([*slow, fast]),
-        finding=f"The best γ is {best_gamma(0.7, 0.1)[0]} at α 0.70, c 0.10; "
-        f"{best_gamma(0.9, 0.1)[0]} at α 0.90, c 0.10; {best_gamma(0.95, 0.01)[0]} at α 0.95, "
-        f"c 0.01. The project’s plot begins at N = 1, although the best N can be 0: at α 0.30 and "
-        f"c 0.50 the plot’s best N gives {hidden:.4f}×, slower than not drafting.",
+        finding=f"The best γ (N in the quote) is {best_gamma(0.7, 0.1)[0]} for α 0.70 and c 0.10, "
+        f"{best_gamma(0.9, 0.1)[0]} for α 0.90 and c 0.10, and {best_gamma(0.95, 0.01)[0]} for "
+        f"α 0.95 and c 0.01. The project’s plot begins at N = 1, although the best N can be 0: for "
+        f"α 0.30 and c 0.50 the plot’s best N gives {hidden:.4f}×, slower than not drafting.",
         flip=f"At α 0.90 the best γ exceeds 10 for c up to {flip_at:.3f}.",
         figures=(
             Figure(label="α 0.70, c 0.10", value=best_gamma(0.7, 0.1)[0], form=".0f"),
@@ -191,7 +192,7 @@ def _one_probability() -> Claim:
         finding=f"True if every candidate is accepted independently with the same probability. In "
         f"real text easy and hard stretches alternate: with the same mean α of "
         f"{sticky.mean_alpha:.2f} and a correlation of 0.8 between neighbouring tokens, a round "
-        f"with γ 5 emits {exact:.4f} tokens; the formula gives {formula:.4f}.",
+        f"with γ 5 emits {exact:.4f} tokens on average; the formula gives {formula:.4f}.",
         flip=f"From a correlation of {flip_at:.2f} on, the formula is at least 5 % too high "
         "(acceptance probabilities 0.95 and 0.45, 60 % easy tokens).",
         figures=(

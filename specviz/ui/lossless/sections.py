@@ -47,7 +47,8 @@ def show_recorded_audits() -> None:
     show_example_caption(
         "Audit",
         "An audit makes short runs with many seeds and tests each token against the target's "
-        "distribution. Then it compares the output at temperature 0 with the target's own output.",
+        "distribution. Then it compares the output at temperature 0 with the text of the target "
+        "alone.",
     )
     show_report(
         courses[0].reports[-1], over=True, key="audit_report_recorded", pair="the embedded pair"
@@ -142,17 +143,17 @@ def show_test() -> None:
             {
                 "x_t": "an emitted token",
                 r"\text{target}_t": "the target's distribution at x_t, from a separate pass",
-                "A_t": "a set of tokens, fixed before x_t is seen",
-                r"\lambda_t": "the stake, also fixed before x_t is seen",
+                "A_t": "the set of tokens that the bet is on, fixed before x_t is seen",
+                r"\lambda_t": "the stake of the bet, also fixed before x_t is seen",
             },
-            "E_n is the capital of a bettor who starts with 1 and bets on n tokens in turn. If "
-            "every token follows the target's distribution, the capital does not grow on average. "
-            "The audit has many bettors. Each bettor bets on a set of tokens, for example tokens "
-            "that are likelier under the target than under the draft, or the target's likeliest "
-            "tokens. Some bettors bet on only one kind of token: tokens after an acceptance, "
-            "tokens after a rejection, or bonus tokens. The p-value is computed from the mean "
-            "capital of all bettors. If the output is correct, this mean reaches 100 in at most "
-            "one audit in a hundred (Ville 1939), whenever the audit stops.",
+            "E_n is the capital of a bettor who starts with a capital of 1 and bets on each of n "
+            "tokens in turn. If every token follows the target's distribution, the capital does "
+            "not grow on average. The audit has many bettors. Each bettor bets on a set of tokens, "
+            "for example tokens that are likelier under the target than under the draft, or the "
+            "target's likeliest tokens. Some bettors bet on only one kind of token: tokens after "
+            "an acceptance, tokens after a rejection, or bonus tokens. The p-value is computed "
+            "from the mean capital of all bettors. If the output is correct, this mean reaches 100 "
+            "in at most one audit in a hundred, no matter when the audit stops (Ville 1939).",
         )
 
 
@@ -205,7 +206,7 @@ def _show_bug(bug: Break, start: Callable[..., None] | None, *, disabled: bool) 
     st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
     st.markdown(as_text(bug.does))
     distance = "" if bug.distance is None else (
-        " Measured distance (TV) between the distribution of an affected token and the target's: "
+        " The measured distance (TV) of an affected token's distribution from the target's is "
         f"{PROBABILITY.bare(bug.distance)}."
     )  # fmt: skip
     st.caption(as_text(bug.why + distance))

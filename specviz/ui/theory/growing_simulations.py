@@ -153,12 +153,18 @@ def progress_sentence(group: SimulationGroup, paused: bool) -> str:
     """Return how many texts were simulated, and when or why the simulation stops."""
     texts = f"{group.texts:,} texts"
     if group.done and group.widest <= group.narrow:
-        return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."
+        return (
+            f"{texts}. The simulation stopped because the 95 % interval is within "
+            f"± {PERCENT.shown(group.narrow)}."
+        )
     if group.done:
         return (
-            f"{texts}; stopped at this limit. The 95 % interval is still "
+            f"{texts}. The simulation stopped at this limit. The 95 % interval is still "
             f"± {PERCENT.shown(group.widest)}."
         )
     if paused:
         return f"Paused after {texts}."
-    return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(group.narrow)}."
+    return (
+        f"{texts} so far. The simulation stops at a 95 % interval of "
+        f"± {PERCENT.shown(group.narrow)}."
+    )

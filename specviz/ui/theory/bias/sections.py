@@ -27,8 +27,11 @@ def simulation_sentence(simulation: Simulation, paused: bool) -> str:
     if simulation.trials == 0:
         return "The simulation was paused before it began."
     if simulation.done:
-        return f"{counted}. Stopped: every interval is narrow enough."
-    return f"{counted}. {'Paused' if paused else f'Stops when every interval is within ±{NARROW}'}."
+        return f"{counted}. The simulation stopped because every interval is narrow enough."
+    return (
+        f"{counted}. The simulation "
+        f"{'is paused' if paused else f'stops when every interval is within ±{NARROW}'}."
+    )
 
 
 def plane_sentence(settings: Settings) -> str:
@@ -39,8 +42,8 @@ def plane_sentence(settings: Settings) -> str:
     _, uno = settings.policies()[1].point
     text = (
         f"With over-acceptance ε {settings.epsilon:g}, a token is rejected with probability "
-        f"**{reject:.3f}**, and the bias is **{bias:.3f}**. Their sum is the distance between the "
-        f"models, {distance:.3f}."
+        f"**{reject:.3f}**, and the bias is **{bias:.3f}**. Together they equal the distance "
+        f"between the models, {distance:.3f}."
     )
     if reject < 1e-9:
         return text

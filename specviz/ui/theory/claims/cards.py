@@ -86,7 +86,7 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
         st.markdown(as_text(claim.finding))
         if claim.latex:
             show_formula(claim.latex, dict(claim.symbols))
-        st.caption(f"**Where the verdict changes.** {as_text(claim.flip)}")
+        st.caption(f"**Where the verdict changes:** {as_text(claim.flip)}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link(
                 _PAGES / f"{claim.chart.page}.py",

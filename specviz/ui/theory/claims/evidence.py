@@ -79,11 +79,11 @@ def _speed_sentence(traces: Sequence[Trace]) -> str:
     best, value = best_gamma(found.alpha_expected, found.c, found.v, MAX_GAMMA)
     advice = f"the best γ would be {best} ({times(value)})" if best else "no γ would pay"
     return (
-        f"{text} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
-        f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook formula, with v = 1, "
+        f"{text} This run has α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
+        f"c {COST.bare(found.c)} and v {STEPS.bare(found.v)}. With v = 1, the textbook formula "
         f"predicts {times(ideal)} the target’s speed. With this run’s v and τ, the formula gives "
         f"{RATIO.bare(accounted)}. "
-        f"By the formula, {advice} if v were the same at every γ."
+        f"If v were the same at every γ, {advice} by the formula."
     )
 
 
@@ -347,7 +347,7 @@ def _signed(z: float | None) -> str:
 def _noise_text(z: float | None) -> str:
     """Describe a deviation of z standard deviations: z, and whether sampling noise explains it."""
     if z is None:
-        return "z = none: no randomness"
+        return "no z, because the result is not random"
     noise = "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"
     return f"z = {_signed(z)}: {noise}"
 

@@ -27,16 +27,16 @@ def _tasks_sentence(greedy: Sequence[TaskPoint]) -> str:
     accepted = ", ".join(f"{task} {_acceptance(by_task[task])}" for task in (*_GROUNDED, _FREE))
     if all(_is_above(by_task[task], free) for task in _GROUNDED):
         verdict = (
-            f"candidates in “{_GROUNDED[0]}” and “{_GROUNDED[1]}” are accepted more often than in "
+            f"Candidates in “{_GROUNDED[0]}” and “{_GROUNDED[1]}” are accepted more often than in "
             f"“{_FREE}”"
         )
     elif any(_is_above(free, by_task[task]) for task in _GROUNDED):
-        verdict = f"candidates in “{_FREE}” are accepted more often"
+        verdict = f"Candidates in “{_FREE}” are accepted more often"
     else:
-        verdict = "the intervals overlap"
+        verdict = "The intervals overlap"
     return (
         f"α at temperature 0, with its 95 % interval over {free.acceptance.count} prompts: "
-        f"{accepted}; {verdict}. The claim is about speed, which was not compared here; the tokens "
+        f"{accepted}. {verdict}. The claim is about speed, which was not compared here. The tokens "
         "per round are in the table."
     )
 
@@ -70,10 +70,10 @@ def _temperature_sentence(points: Sequence[TaskPoint]) -> str:
     cold, hot = sorted(points, key=lambda each: each.temperature)
     found = ", ".join(f"{_acceptance(each)} at T {each.temperature:g}" for each in (cold, hot))
     if _is_above(cold, hot):
-        verdict = "it falls, as claimed"
+        verdict = "α falls as the temperature rises, as claimed"
     else:
-        verdict = "it rises" if _is_above(hot, cold) else "the intervals overlap"
-    return f"α, averaged over {cold.acceptance.count} prompts: {found}; {verdict}."
+        verdict = "α rises" if _is_above(hot, cold) else "The intervals overlap"
+    return f"α, averaged over {cold.acceptance.count} prompts: {found}. {verdict}."
 
 
 def _acceptance(point: TaskPoint) -> str:

@@ -155,7 +155,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
     if not spec.has_draft and any(each.config.num_drafts > 1 for each in planned):
         raise ConfigError(
             "This test drafts several chains in a round, which needs a draft model.",
-            remedy="On Watch, under The pair, load a pair with a draft model.",
+            remedy="On the page Watch, under “The pair”, load a pair with a draft model.",
         )
     drafter = {} if spec.has_draft else {"drafter": methods_for(spec.draft_kind)[0]}
     return tuple(

@@ -39,7 +39,7 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
             "d_n": f"{DISTANCE} there",
         },
         "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges a single "
-        "draft, token by token, has fewer rejections on average.",
+        "draft, token by token, has fewer rejections than this on average.",
     )
     st.caption(
         f"{len(plans_of('rejections'))} runs at temperature 1. z is observed minus expected "
@@ -116,7 +116,7 @@ def dots_sentence(lossy: LossyRuns) -> str:
         else ""
     )
     return (
-        f"a dot for each of {first}{drawn:,}{where} tokens on which the models differ, out of "
+        f"one dot per token on which the models differ: {first}{drawn:,}{where} tokens, out of "
         f"{tested:,} tested tokens{even}"
     )
 

@@ -92,11 +92,12 @@ def show_clustering() -> None:
         f"The mean acceptance rate α is {PROBABILITY.bare(mean)} at every stickiness. With "
         f"γ = {gamma} candidates per round, the formula predicts **{TOKENS.bare(formula)}** tokens "
         f"per round. With stickiness {text.stickiness:.2f}, the exact number is "
-        f"**{TOKENS.bare(exact)}**, {fewer(exact, formula)}."
+        f"**{TOKENS.bare(exact)}** tokens, which is {fewer(exact, formula)}."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
-        "Whether a token is easy or hard depends on the token before it (a Markov chain).",
+        "Whether a token is easy or hard depends on whether the token before it is easy or hard (a "
+        "Markov chain).",
         "exact",
         key="misleading_clusters",
         alt="Tokens per round at each stickiness: exact, and by the formula at the mean α.",
@@ -105,15 +106,15 @@ def show_clustering() -> None:
     st.markdown(
         f"As γ grows, both numbers {_limit(endless)}: the rejections in a long text depend only on "
         "the mean α (Yin et al. 2024, theorem 1). If every round were entirely easy or entirely "
-        f"hard, a round would yield {TOKENS.bare(whole)} tokens, {compared(whole, formula)} "
-        "(Jensen's inequality)."
+        f"hard, a round would yield {TOKENS.bare(whole)} tokens on average, "
+        f"{compared(whole, formula)} (Jensen's inequality)."
     )
     show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
         r"\;\;\ne\;\; \frac{1-\bar\alpha^{\gamma+1}}{1-\bar\alpha}",
         {
-            r"\alpha_j": "acceptance at position j, if all candidates before j were accepted",
-            r"\bar\alpha": "mean acceptance over tokens",
+            r"\alpha_j": "acceptance rate at position j, if all candidates before j were accepted",
+            r"\bar\alpha": "mean acceptance rate over all tokens",
             **names_in_formula("gamma"),
             "i, j": "positions in a round, from 1",
             **names_in_formula("tau"),
@@ -216,7 +217,7 @@ def show_batch() -> None:
             **names_in_formula("v"),
             "t": "time of a pass of the target",
             **names_in_formula("c", "gamma", "tau"),
-            "S": "times as fast as the target alone",
+            "S": "speedup: decoding is S times as fast as with the target alone",
         },
         "Leviathan et al. 2023, theorem 3.8, extended by the cost of verification.",
     )

@@ -14,9 +14,9 @@ _TAIL = "the slowest 1 % of texts"
 
 
 def fewer(exact: float, formula: float) -> str:
-    """Return "the same", or the percentage by which ``exact`` is below ``formula``."""
+    """Return "the same number", or the percentage by which ``exact`` is below ``formula``."""
     share = PERCENT.shown(max(0.0, 1 - exact / formula))
-    return "the same" if share == PERCENT.shown(0) else f"{share} fewer"
+    return "the same number" if share == PERCENT.shown(0) else f"{share} fewer"
 
 
 def compared(tokens: float, formula: float) -> str:

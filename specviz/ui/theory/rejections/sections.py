@@ -142,7 +142,7 @@ def show_one_draft(chosen: Setting) -> None:
 
 def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     exact, simulation = float(by_step.sum()), group.simulations[_ONE]
-    text = f"Rejections per text: **{exact:.3f}** exactly"
+    text = f"Rejections per text: **{exact:.3f}** computed exactly"
     if simulation.estimates:
         found = simulation.estimates[-1]
         st.markdown(f"{text}, **{_plus_minus(found)}** simulated in {found.count:,} texts.")
@@ -156,7 +156,7 @@ def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     with right:
         steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
-        note = "The probability of a rejection may differ from token to token."
+        note = "P(reject) is the probability that a rejection occurs at this token of the text."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
 
 
@@ -338,10 +338,10 @@ def _rules(chains: Chains) -> dict[str, TextSimulator]:
 
 def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
     left = [f"**{count:.3f}** with {num} drafts" for num, count in exact.items()]
-    remain = "".join(f"{each}; " for each in left)
+    remain = "".join(f"{each}, " for each in left)
     return (
-        f"On average, a text has {curve[0]:.3f} rejections with one draft; {remain}"
-        f"at least {curve[-1]:.3f} with any number of drafts."
+        f"On average, a text has {curve[0]:.3f} rejections with one draft, {remain}"
+        f"and at least {curve[-1]:.3f} with any number of drafts."
     )
 
 
@@ -364,8 +364,8 @@ def _plus_minus(found: Estimate) -> str:
 def _paper_figure_sentence() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
-        "Yin et al. 2024, figure 2, reports 16.41 rejections for 7 tokens, T = 50 and seed 10, "
-        "but does not state the distribution of its chains. Here, each row of a transition matrix "
-        f"consists of normalised uniform numbers, and seed 10 gives {ours:.3f}. These chains may "
-        "differ from those of the paper."
+        "Yin et al. 2024, figure 2, reports 16.41 rejections for a vocabulary of 7 tokens, texts "
+        "of T = 50 tokens and seed 10. The paper does not state how its chains are drawn. Here, "
+        "each row of a transition matrix consists of normalised uniform numbers, and seed 10 gives "
+        f"{ours:.3f} rejections. These chains may differ from those of the paper."
     )

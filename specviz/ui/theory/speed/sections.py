@@ -110,7 +110,7 @@ def speed_sentence(chosen: Setting) -> str:
         return (
             text
             if chosen.gamma == best
-            else f"{text} Your γ, {chosen.gamma}, gives the same speedup, rounded."
+            else f"{text} Your γ, {chosen.gamma}, gives the same speedup after rounding."
         )
     return f"{text} Your γ, {chosen.gamma}, gives {RATIO.bare(here)}{_compared_with_one(here)}."
 
@@ -178,7 +178,7 @@ def show_over_gamma(chosen: Setting) -> None:
     show_formula(
         r"S = \frac{1-\alpha^{\gamma+1}}{(1-\alpha)(\gamma c + v)}",
         {
-            "S": "times as fast as the target alone",
+            "S": "speedup: decoding is S times as fast as with the target alone",
             **names_in_formula("alpha", "gamma", "c", "v"),
         },
         "Leviathan et al. 2023, theorem 3.8, where v is 1. Costs are in target steps.",
@@ -190,9 +190,9 @@ def show_over_gamma(chosen: Setting) -> None:
             "be accepted",
             **names_in_formula("alpha", "c", "v"),
         },
-        "The expected number of tokens is from Leviathan et al. 2023, section 3.5; the time is "
-        "derived here. If drafting is free or nothing is rejected, S approaches the oracle's "
-        "speedup as γ grows.",
+        "The expected number of tokens per target pass is from Leviathan et al. 2023, section 3.5; "
+        "the time per token is derived here. If drafting is free or nothing is rejected, S "
+        "approaches the oracle's speedup as γ grows.",
     )
     show_formula(
         r"\frac{\text{operations}}{\text{token}} = "

@@ -122,7 +122,7 @@ def _costs_sentence(found: ReachOverRuns) -> str:
     costs = found.costs
     tokens = min(6, len(costs.verify))
     return (
-        f"Costs in target steps: draft step c {COST.bare(costs.draft_next)}, verification of "
-        f"{tokens} tokens {STEPS.bare(costs.verify[tokens - 1])}. The oracle emits "
+        f"In target steps, a draft step costs c = {COST.bare(costs.draft_next)}, and verifying "
+        f"{tokens} tokens costs {STEPS.bare(costs.verify[tokens - 1])}. The oracle emits "
         f"{TOKENS.bare(found.oracle.rate)} tokens per target step."
     )
