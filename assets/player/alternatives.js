@@ -117,7 +117,7 @@ function restColumn(subject, insight) {
   const own = replaced && held !== null && !run.greedy ? [replaced.text, held] : null;
   const listed = replaced && insight.residual_top.find(([text]) => text === replaced.text);
   const weight = 1 - (judgedAt(subject)?.expected ?? 1);
-  const under = run.greedy ? "" : `target\u00a0−\u00a0draft where positive: ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
+  const under = run.greedy ? "" : `sum of target\u00a0−\u00a0draft where positive: ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
   return { items: insight.residual_top, own: own ?? listed ?? null, under };
 }
 
@@ -169,7 +169,7 @@ const UNCERTAIN = "Entropy: how uncertain the model is, and how many equally lik
 /** @param {number} nats */
 function entropyWords(nats) {
   const choices = Math.exp(nats);
-  return `like ${choices.toFixed(choices < 9.95 ? 1 : 0)} equal choices (${nats.toFixed(2)} nats)`;
+  return `like ${choices.toFixed(choices < 9.95 ? 1 : 0)} equally likely tokens (${nats.toFixed(2)} nats)`;
 }
 
 /** @param {(Node|string)[]} title @param {string} kind @param {(rank: number) => void} [pick] */

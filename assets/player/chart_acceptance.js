@@ -20,7 +20,7 @@ import { alphaOf, RoundCounts, wilson } from "./round_counts.js";
 /** @import { Charts } from "./payload.d.ts" */
 
 const ACCEPTANCE_CAPTION =
-  "Line: share of tested candidates accepted so far (observed α), with a 95 % band. Dashed: expected α, before the draws.";
+  "Line: share of tested candidates accepted so far (observed α), with a 95 % band. Dashed: expected α, computed from the probabilities, without the draws.";
 
 export class AcceptanceChart {
   /** @param {Store} store */
@@ -126,7 +126,7 @@ export class AcceptanceChart {
 /** @param {number|null} breakEven */
 function breakEvenWords(breakEven) {
   if (breakEven === null) return "";
-  return ` Below ${share(breakEven)} (dotted if in view), this pair is slower than the target alone.`;
+  return ` Below α ${share(breakEven)} (dotted line, if in view), this pair is slower than the target alone.`;
 }
 
 /** @param {RoundCounts} counts @param {number} rounds */

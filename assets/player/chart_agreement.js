@@ -19,7 +19,7 @@ export class AgreementChart {
     this.ends = this.frame.layer("ch-agree-ends");
     this.dots = this.frame.layer("ch-agree-dots");
     this.names = this.frame.layer("ch-labels");
-    setText(this.frame.empty, "needs a measured speedup, and a forecast or step costs from an earlier run of this pair");
+    setText(this.frame.empty, "This chart needs a measured speedup, and also a forecast or step costs from an earlier run of this pair.");
     this.x = linearScale(0, 1, 0, 1);
   }
 

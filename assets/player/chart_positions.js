@@ -13,7 +13,7 @@ import { reachedAt, RoundCounts, wilson } from "./round_counts.js";
 /** Words for the candidates among which an acceptance rate is computed. */
 const OWN = { caption: "tested", note: "tested", none: "never tested", said: "tested" };
 const COUNTED = {
-  caption: "those accepted at the previous position (at the first: rounds that drafted)",
+  caption: "accepted at the previous position (for position 1: accepted / rounds that drafted)",
   note: "that got this far",
   none: "never reached",
   said: "accepted at the previous position",

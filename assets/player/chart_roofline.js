@@ -26,7 +26,7 @@ export class RooflineChart {
     this.draftEnds = this.frame.layer("ch-pass-ends ch-of-draft", "path");
     this.dots = this.frame.layer("ch-pass-dots");
     this.names = this.frame.layer("ch-labels");
-    setText(this.frame.empty, "shown once the step costs are measured");
+    setText(this.frame.empty, "This chart appears when the step costs have been measured.");
     /** @type {Roofline|null} */
     this.shown = null;
     this.x = linearScale(0, 1, 0, 1);
@@ -120,7 +120,7 @@ export class RooflineChart {
     if (floor !== null) {
       const below = this.y(1000 * floor) + NAME_BELOW;
       const y = below < bottom - 2 ? below : this.y(1000 * floor) - NAME_ABOVE;
-      labels.push([`reading a step’s bytes ${milliseconds(floor)}`, { x: right, y, "text-anchor": "end" }]);
+      labels.push([`reading the bytes of a step: ${milliseconds(floor)}`, { x: right, y, "text-anchor": "end" }]);
     }
     if (draft) {
       const y = Math.min(this.y(ms(draft)) + 4, bottom - NAME_ABOVE);
@@ -166,10 +166,10 @@ function passWords({ seconds, error, floor }) {
 /** @param {Roofline|null} shown @returns {(Node|string)[]} */
 function captionOf(shown) {
   const models = [legendEntry("d", "draft"), legendEntry("v", "target")];
-  const axes = "Milliseconds per pass, by number of tokens.";
+  const axes = "The chart shows milliseconds per pass, by number of tokens.";
   if (!shown) return [axes];
   const dashed = shown.passes[0].floor === null ? "" : " Dashed: the time to read the model’s bytes.";
-  const lines = `${axes}${dashed} Dotted: ${shown.limit} target steps.`;
+  const lines = `${axes}${dashed} Dotted: ${shown.limit} target steps, up to which a verification counts as free.`;
   return [shown.words, lines, ...models].flatMap((part) => [part, " "]);
 }
 

@@ -49,7 +49,7 @@ export class ThroughputChart {
     this.buttons = [];
     this.points = make("div", "ch-points");
     this.frame.plot.append(this.points);
-    setText(this.frame.empty, "shown once the step costs are measured");
+    setText(this.frame.empty, "This chart appears when the step costs have been measured.");
     /** @type {Throughput|null} */
     this.shown = null;
     this.x = linearScale(0, 1, 0, 1);
@@ -227,7 +227,7 @@ function throughputCaption(shown) {
   if (!shown) return "Tokens per second over γ.";
   const words = ["Tokens per second over γ.", curveWords(shown)];
   if (!shown.stale) words.push("Short line: the rate of the current round.");
-  if (shown.doubt) words.push(shown.doubt, "Measure step costs again under The pair.");
+  if (shown.doubt) words.push(shown.doubt, "Press “Measure step costs again” under “The pair”.");
   return words.join(" ");
 }
 
@@ -316,13 +316,13 @@ export function namedLines(shown, close, letters) {
   const addFlat = (name, rate) => lines.push({ name, rates: gammas.map(() => rate) });
   if (measured === null) addFlat(`target alone ${shortNumber(target)}`, target);
   else if (close) {
-    const whole = `target alone: step costs ${shortNumber(target)}, measured ${shortNumber(measured)}`;
+    const whole = `target alone: calculated ${shortNumber(target)}, measured ${shortNumber(measured)}`;
     const short = `target alone ${shortNumber(target)}, measured ${shortNumber(measured)}`;
     const both = whole.length <= letters ? whole : short;
     addFlat(target < measured ? both : "", target);
     addFlat(target < measured ? "" : both, measured);
   } else {
-    addFlat(`target alone, step costs ${shortNumber(target)}`, target);
+    addFlat(`target alone, calculated ${shortNumber(target)}`, target);
     addFlat(`target alone, measured ${shortNumber(measured)}`, measured);
   }
   if (forecast) lines.push({ name: extrapolated ? "extrapolated" : "forecast", rates: forecast });

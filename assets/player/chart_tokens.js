@@ -118,13 +118,13 @@ export class TokensChart {
 
 /** @param {TokensShares} expected */
 function tokensCaption({ alpha, gamma, predicted }) {
-  const bars = "Bars: share of whole rounds by tokens emitted; violet: every candidate accepted.";
-  if (alpha === null) return "Bars: share of whole rounds by tokens emitted.";
+  const bars = "Bars: share of whole rounds, by number of emitted tokens. Violet: all candidates were accepted.";
+  if (alpha === null) return "Bars: share of whole rounds, by number of emitted tokens.";
   const of = ` of ${share(alpha)}`;
   const what = predicted
-    ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric, extrapolated).`
-    : `the same α${of} at every position would give (geometric distribution).`;
-  return `${bars} Short lines: what ${what}`;
+    ? `the shares at γ ${gamma}, which was not run, with the expected α${of} at every position (geometric, extrapolated).`
+    : `the shares with the same α${of} at every position (geometric distribution).`;
+  return `${bars} Short lines: ${what}`;
 }
 
 /** @param {RoundCounts} counts @param {number[]} sizes */

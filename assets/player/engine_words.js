@@ -23,13 +23,13 @@ function describeFate(subject, engine) {
   if (fate === "unreported") return describeUnreported(subject, engine);
   if (!candidate) return describeLast(round, fate);
   if (fate === "accepted" && candidate.text === null && round.unreported)
-    return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where that text begins.`];
+    return ["This candidate was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where that text begins.`];
   if (fate === "accepted" && candidate.text === null)
     return ["The engine counts this candidate as ", fateWord(fate), ", but the answer ended before it."];
   if (fate === "accepted") return [tokenWord(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
   if (fate === "rejected")
-    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. The engine does not report which token it was.`];
-  return ["Drafted after the rejected one, so ", fateWord(fate), ". The engine does not report which token it was."];
+    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. The engine does not report which token was rejected.`];
+  return ["This candidate was drafted after the rejected one, so it was ", fateWord(fate), ". The engine does not report which token it was."];
 }
 
 /** @param {Round} round @param {string} fate @returns {Words} */
@@ -73,13 +73,13 @@ function describeProbability({ round, spot, fate }) {
   const token = after < 0 ? candidates[spot.place] : (extra ?? unreported[after]);
   const logprob = token && "logprob" in token ? token.logprob : null;
   if (logprob === null) return [];
-  return [" The engine gives it ", make("b", "vd-number", {}, [likelihood(Math.exp(logprob))]), ` (log-probability ${logprob.toFixed(2).replace("-", "−")}).`];
+  return [" The engine gives this token ", make("b", "vd-number", {}, [likelihood(Math.exp(logprob))]), ` (log-probability ${logprob.toFixed(2).replace("-", "−")}).`];
 }
 
 /** @param {Round} round @returns {Words} */
 function describeTime({ at, merged }) {
   if (at === undefined) return [];
-  return [` It arrived ${at.toFixed(3)} s after the request${merged ? ", in one piece with the previous round" : ""}.`];
+  return [` This part of the answer arrived ${at.toFixed(3)} s after the request${merged ? ", in one piece with the previous round" : ""}.`];
 }
 
 /** @param {Subject} subject */

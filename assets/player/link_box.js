@@ -45,7 +45,7 @@ function placeIn({ round, token = "" }) {
   return of === round ? `round ${round}, token ${place}` : `round ${round}, with the verdict on round ${of}, token ${place}`;
 }
 
-const AGAIN = "This link sets the prompt and the settings; Run then repeats the run. The same device gives the same rounds. On another device the last digits of the probabilities may differ, and therefore some tokens.";
+const AGAIN = "This link sets the prompt and the settings. The button “Run” then repeats the run. The same device gives the same rounds. On another device the last digits of the probabilities may differ, and therefore some tokens.";
 
 /** @param {RunLink} link */
 function sayWhoCannot(link) {

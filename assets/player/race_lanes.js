@@ -166,7 +166,7 @@ class RaceLanes {
     this.key.replaceChildren(...laneKey({ divided: undivided.includes(false), undivided: undivided.includes(true), alone: race.targets.length > 0 }));
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     const { targets } = race;
-    const along = targets.map((each) => `${each.label}: along the text of ${each.along}`);
+    const along = targets.map((each) => `${each.label}: timed along the text of ${each.along}`);
     setTextOrHide(this.note, race.racers.length > 1 && along.length ? `${visibleText(along.join("; "))}.` : "");
   }
 

@@ -33,14 +33,14 @@ const CARDS = {
       ...measuredCheck(summary?.round_cost),
     ];
   },
-  test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token that the target finds half as likely as the draft did stays with probability 0.5.")],
+  test: () => [titled("Each token is tested, from left to right.", "A token stays if the target gives it at least the probability that the draft gave it. Otherwise chance decides: a token with half the draft’s probability stays with probability 0.5.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
     titled("The result is not distorted.", "The draft offers some tokens too often; these are sometimes rejected. It offers others too rarely; one of those, the recovered token, replaces a rejected token. So every text is as likely as if the target had written it alone."),
-    ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
+    ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more token: the bonus token."])]),
   ],
   drag: (_, data) => [
-    titled("Your turn: drag the draw below.", "Past the edge of the green part, the verdict changes.", data.run?.forkable ? " Then Fork here appears: press it, and the run continues from the other verdict." : ` ${forkBarrier(data)}`),
+    titled("Your turn: drag the draw below.", "Past the edge of the green part, the verdict changes.", data.run?.forkable ? " Then the button “Fork here” appears. It makes a run that continues from the other verdict." : ` ${forkBarrier(data)}`),
   ],
 };
 

@@ -24,7 +24,7 @@ export function forkBarrier({ run, link }) {
   if (run.recorded_only) return "This run is recorded, so it cannot be forked here.";
   if (run.state === "recorded") return "The models of this run are not loaded, so it cannot be forked yet. Press Run, then drag a draw of your own run.";
   if (run.state === "failed") return "The run failed and cannot be forked. Press Run to repeat it.";
-  if (UNDER_WAY.includes(run.state)) return "Fork here appears when the run is decoded.";
+  if (UNDER_WAY.includes(run.state)) return "The button “Fork here” appears when the run is decoded.";
   return "A run can be forked on the page Watch.";
 }
 

@@ -40,7 +40,7 @@ def render_server(painter: Painter, info: ServerInfo) -> str:
     lines = [
         f"{visible_token(info.model)} on {info.engine} {info.version or '(unknown version)'}, "
         f"{SPECULATES[info.capabilities.speculates]}{gamma}.",
-        f"It reports {', '.join(reported) or 'text alone'}, but not {', '.join(missing)}.",
+        f"It reports: {'; '.join(reported) or 'only text'}. Not reported: {'; '.join(missing)}.",
     ]
     return paragraph(painter, " ".join(lines))
 

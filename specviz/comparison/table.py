@@ -64,8 +64,8 @@ def legend(comparison: Comparison) -> str:
     text = (
         f"Speedup and α: mean {interval_words(means)}. Other figures: median, lowest and highest "
         f"value of the runs. {BEST} marks the best value if its range overlaps no other "
-        "range; for speeds, the mark shows the fastest lane of the verdict. A speedup with a wide "
-        "interval is shown as the interval alone."
+        "range; for speeds, it marks the lane that the verdict names as the fastest. A speedup "
+        "with a wide interval is shown as the interval alone."
     )
     return f"{text} {cost_warnings(comparison)}".rstrip()
 

@@ -138,10 +138,10 @@ def _main_sentence(
         return f"{_without_interval(first, second)}{rest}"
     if winner is None:
         return f"{_sentence(first, lead, second.label)}{_narrowing(lead)}{rest}"
-    what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
+    what = "is faster than" if len(ranking) == 2 else "is fastest, ahead of"
     why = why_faster(first, second, same_target=_same_target(results))
     because = f": {why}" if why else "."
-    return f"{first.label} {what} {_by(lead)}{because}{rest}"
+    return f"{first.label} {what} {second.label} {_by(lead)}{because}{rest}"
 
 
 def _without_interval(first: LaneResult, second: LaneResult) -> str:

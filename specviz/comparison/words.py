@@ -25,7 +25,7 @@ def basis(comparison: Comparison) -> str:
         f"{comparison.count} of {wanted} runs"
     )  # fmt: skip
     prompts = "one prompt" if len(plan.items) == 1 else f"{len(plan.items)} prompts"
-    how = made_on(comparison) or "one at a time."
+    how = made_on(comparison) or "made one at a time."
     return f"{count}: {prompts}, {_repeats(plan)}, {length_text(plan)} each, {how}"
 
 

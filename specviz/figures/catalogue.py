@@ -57,7 +57,7 @@ _ACCEPTANCE = (
         formula=SYMBOLS["alpha"].formula,
         remark="Candidates after a rejected one do not count, because they were never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_tested),
-        note=lambda m: f"{m.num_accepted} of {m.num_tested} tested were accepted",
+        note=lambda m: f"{m.num_accepted} of {m.num_tested} tested candidates were accepted",
     ),
     Figure(
         id="alpha_expected",
@@ -158,7 +158,7 @@ _SPEEDUPS = (
         remark="The textbook formula assumes v = 1. If the measured v is below 1, the observed "
         "speedup can be higher than the ideal one",
         numbers=lambda m: put_in({"α": m.alpha, "γ": m.gamma, "c": m.c}),
-        note=lambda _: "if a verification cost one step",
+        note=lambda _: "if a verification took one target step",
     ),
     Figure(
         id="speedup_end_to_end",
@@ -232,7 +232,7 @@ _COSTS = (
         note=lambda m: (
             ""
             if m.gamma is None
-            else f"of {m.gamma + 1} tokens, in target steps{give_or_take(m.v_error)}"
+            else f"for {m.gamma + 1} tokens, in target steps{give_or_take(m.v_error)}"
         ),
     ),
 )

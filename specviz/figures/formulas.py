@@ -100,7 +100,7 @@ def forecast_origin(m: Metrics) -> str:
     """Return what the forecast is based on, or why the run has no forecast."""
     made, config = m.trace.forecast, m.trace.config
     if made is not None:
-        source = f"before the run, from {made.num_texts} {made.kind} texts"
+        source = f"computed before the run from {made.num_texts} {made.kind} texts"
         return ", ".join([*_forecast_interval(made), source])
     if not config.draft_method.needs_draft:
         return "needs a draft model"
@@ -126,7 +126,7 @@ def lossy_odds(m: Metrics) -> str:
 
 
 def draft_counts(m: Metrics) -> str:
-    return f"{m.num_accepted} of {m.num_drafted} drafted were accepted"
+    return f"{m.num_accepted} of {m.num_drafted} drafted candidates were accepted"
 
 
 def first_token(m: Metrics) -> str:
@@ -180,7 +180,7 @@ def free_ends(m: Metrics) -> str:
     if found is None or found.free is None:
         return ""
     if span := ends_of(found.free):
-        return f"{span} by the intervals"
+        return f"interval: γ {span}"
     return "or more: the table ends at this γ" if found.free.open else ""
 
 

@@ -30,7 +30,7 @@ def _shares(found: Roofline) -> str:
     if not shares:
         return UNCOUNTED
     (name, share), *others = shares
-    bandwidth = f"the {SIZE.shown(found.bandwidth)}/s measured on this machine"
+    bandwidth = f"the memory bandwidth of {SIZE.shown(found.bandwidth)}/s"
     listed = [f"{name} reaches {share} of {bandwidth}", *(" ".join(each) for each in others)]
     joined = " and ".join((", ".join(listed[:-1]), listed[-1])) if others else listed[0]
     return f"{joined[0].upper()}{joined[1:]}."
@@ -52,18 +52,18 @@ def free_words(found: Roofline) -> str:
     if not free.gamma:
         v = found.passes[1].seconds / found.target.seconds
         cost = f"a pass over two tokens takes {STEPS.shown(v)} target steps"
-        return f"Verification is not free at any γ{_interval(free)}: {cost}."
+        return f"Verification is not free at any γ: {cost}.{_interval(free)}"
     least = "at least " if free.open else ""
     end = ", where the table ends" if free.open else ""
     return (
-        f"Verification is free up to {least}γ {free.gamma}{end}{_interval(free)}: a pass takes at "
-        f"most {FREE_MARGIN} longer than a step."
+        f"Verification is free up to {least}γ {free.gamma}{end}: a pass takes at most "
+        f"{FREE_MARGIN} longer than a step.{_interval(free)}"
     )
 
 
 def _interval(free: FreeGamma) -> str:
     span = ends_of(free)
-    return f" ({span} by the intervals)" if span else ""
+    return f" Within the measurement error, the largest free γ is {span}." if span else ""
 
 
 def ends_of(free: FreeGamma | None) -> str:

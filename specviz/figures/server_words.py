@@ -12,13 +12,14 @@ def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, 
     able = info.capabilities
     # If only rounds are listed, they may come from the chunks alone. Whether the engine also
     # reports counts is known only after an answer.
-    perhaps = "" if able.totals or not able.rounds else " (if enabled at its start)"
+    perhaps = "" if able.totals or not able.rounds else " (if enabled at the engine's start)"
     reports = {
         "token ids": able.token_ids,
-        f"accepted and drafted per answer{perhaps}": able.totals or able.rounds,
-        f"accepted and drafted per round{perhaps}": able.rounds,
+        f"counts of drafted and accepted candidates per answer{perhaps}": able.totals
+        or able.rounds,
+        f"counts of drafted and accepted candidates per round{perhaps}": able.rounds,
         "counters of all requests": able.counters,
-        "log-probabilities of a text": able.prompt_laws,
+        "log-probabilities of a given text": able.prompt_laws,
     }
     never = (
         "rejected tokens", "draft and target probabilities", "random draws",

@@ -200,7 +200,7 @@ def contradiction_warning(metrics: Metrics) -> str:
     if low is None or high is None:
         return ""
     again = (
-        "one of the two measurements was disturbed. Measure the step costs again, under The pair."
+        "one of the two measurements was disturbed. Measure the step costs again under “The pair”."
     )
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
@@ -248,16 +248,16 @@ def why_sentence(metrics: Metrics) -> str:
         drafted = "1 token" if gamma == 1 else f"{gamma} tokens"
         costs = (
             f"drafting {drafted} takes {STEPS.bare(gamma * c)} target steps and verification "
-            f"{STEPS.bare(v)}"
+            f"takes {STEPS.bare(v)}"
         )
     parts = [gamma * c, v, metrics.steps.overhead_cost]
     if float(STEPS.bare(parts[2])):
-        costs += f", and the rest of a round {STEPS.bare(parts[2])}"
+        costs += f", and the rest of a round takes {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
     made = f"which predicts a speedup of {reported_speedup(predicted, low, high)}"
     sentence = (
-        f"According to the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
+        f"According to the step costs, {costs}. A round gives {TOKENS.bare(tau)} tokens, {made}."
     )
     return " ".join([sentence, *_caveat(metrics, predicted)])
 

@@ -101,7 +101,7 @@ def lead_of(text: str) -> tuple[str, str]:
 def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
     timing = timing_sentence(metrics, trace, so_far=so_far)
     loses = metrics.speedup_high is not None and metrics.speedup_high < 1 and not so_far
-    next_step = "Tune compares other values of γ and other methods on this prompt." if loses else ""
+    next_step = "The page Tune compares other values of γ and other methods." if loses else ""
     texts = (timing, why_sentence(metrics), next_step, *trace.notices)
     return " ".join(each for each in texts if each)
 
@@ -231,5 +231,5 @@ def _speedup_note(
 def _rate_note(m: Metrics) -> str:
     alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
     reached = share.of(m)  # above 1, caches served some of the reads
-    read = "" if reached is None or reached > 1 else f", {share.shown(m)} of the bandwidth"
+    read = "" if reached is None or reached > 1 else f" ({share.shown(m)} of the bandwidth)"
     return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"

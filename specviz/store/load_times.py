@@ -51,7 +51,7 @@ class ExpectedLoad(Value):
     @property
     def sentence(self) -> str:
         loads = counted(self.num_loads, "earlier load")
-        return f"Loading takes {self.time} ({loads} on this machine)."
+        return f"Loading takes {self.time} (from {loads} on this machine)."
 
 
 def keep_load_time(spec: PairSpec, seconds: float) -> None:

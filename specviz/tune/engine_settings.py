@@ -238,8 +238,8 @@ def _llamacpp_notes(finding: Finding) -> list[str]:
         ]
     return [
         finding.rule_note("llama.cpp"),
-        "Older versions of llama.cpp name the flags --draft-max and --draft-min. This version "
-        "refuses these names.",
+        "Older versions of llama.cpp name the flags --draft-max and --draft-min. The version for "
+        "these settings refuses these names.",
         convert,
         "With imposed rates, the text is not the target's: use them for load tests only.",
     ]

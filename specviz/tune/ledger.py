@@ -31,5 +31,5 @@ def ledger_sentence(pairs: Sequence[tuple[float, float]]) -> str:
     side = "faster" if shift > 0 else "slower"
     return (
         f"{text} On average, runs were {PERCENT.shown(abs(shift))} {side} than expected: the step "
-        "costs may be outdated. Measure them again under The pair."
+        "costs may be outdated. Measure the step costs again under “The pair”."
     )

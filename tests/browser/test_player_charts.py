@@ -150,11 +150,11 @@ def test_labels_of_curves_are_inside_the_chart(feed: Feed, width: int, short: bo
     assert max(page.evaluate(OUTSIDE, THROUGHPUT)) <= 0
     names = page.text_content(f"{THROUGHPUT} svg")
     assert bool(re.search(r"target alone \d.*, measured \d", names)) == short
-    assert bool(re.search(r"target alone: step costs \d.*, measured \d", names)) != short
+    assert bool(re.search(r"target alone: calculated \d.*, measured \d", names)) != short
 
 
 def test_doubtful_step_costs_are_reported(feed: Feed) -> None:
-    busy = "The machine was busy. Measure step costs again under The pair."
+    busy = "The machine was busy. Press “Measure step costs again” under “The pair”."
     page = feed(throughput(doubt="The machine was busy."))
     assert busy in words(page, f"{THROUGHPUT} .ch-caption")
     feed(throughput(doubt=None), page)

@@ -58,9 +58,9 @@ def test_passes_are_drawn_at_their_times_above_the_floor(chart: Any) -> None:
     assert heights == pytest.approx([*passes, 0.1, 0.9, 0.05], abs=0.02)
     assert shown.locator(".ch-own").count() == 1
     text = shown.inner_text().replace("\u00a0", " ")
-    assert "A target step reaches 90.0 % of the 24 GB/s" in text
+    assert "A target step reaches 90.0 % of the memory bandwidth of 24 GB/s" in text
     assert "free up to γ 3" in text
-    assert "reading a step’s bytes 9.0 ms" in text
+    assert "reading the bytes of a step: 9.0 ms" in text
     band = float(shown.locator(".ch-free").get_attribute("width"))
     assert band == pytest.approx(4 * shown.evaluate(SLOT), abs=0.5)  # over one to four tokens
 
@@ -86,7 +86,7 @@ def test_without_a_bandwidth_there_is_no_floor_in_chart_and_caption(chart: Any) 
 
 def test_without_step_costs_it_has_a_placeholder(chart: Any) -> None:
     shown = chart(None)
-    assert "once the step costs are measured" in shown.inner_text()
+    assert "when the step costs have been measured" in shown.inner_text()
     assert shown.locator("circle:visible").count() == 0
 
 

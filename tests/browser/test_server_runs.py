@@ -87,7 +87,7 @@ def test_the_card_names_known_and_unreported_values(open_file: Opener) -> None:
     assert page.locator(f"{CARD} .vd-acceptance").is_hidden()
     page.click(f"{ROUND}[data-index='1'] .chip >> nth=0")
     next_frame(page)
-    assert "The engine gives it 78" in page.inner_text(CARD)
+    assert "The engine gives this token 78" in page.inner_text(CARD)
 
 
 def test_the_chart_by_position_agrees_with_the_figures(open_file: Opener) -> None:

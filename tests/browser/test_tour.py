@@ -73,7 +73,7 @@ def test_cards_of_round_one_and_the_question_before_the_draw(
     next_card(page, "check")
     assert page.locator(f"{TOUR} .tour-slots i").count() == 1 + 2  # one token, and two at once
     rule = next_card(page, "test")
-    assert "at least as much as the draft did stays" in rule
+    assert "stays if the target gives it at least the probability" in rule
     assert "chance decides" in rule
     extra = trace.rounds[0].extra
     assert extra is not None

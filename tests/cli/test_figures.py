@@ -68,9 +68,9 @@ def test_the_verdict_comes_first_and_bold() -> None:
         "tokens/s, target alone 100.0",
         "τ, tokens per round 3.00 of 4 possible",
         "α observed 0.800 too few rounds for an interval",
-        "draft acceptance rate 0.667 8 of 12 drafted were accepted",
+        "draft acceptance rate 0.667 8 of 12 drafted candidates were accepted",
         "c, a draft step 0.100 in target steps",
-        "v, a verification 1.30 of 4 tokens, in target steps",
+        "v, a verification 1.30 for 4 tokens, in target steps",
         "speedup, accounted 1.88 × explained by step costs",
         "speedup, limit 2.50 × with every candidate accepted",
         "time to first token 32.0 ms target alone 30.0 ms",
@@ -134,7 +134,7 @@ def test_gives_the_reason_for_a_missing_forecast(
 def test_a_forecast_names_its_source() -> None:
     made = Forecast(speedup=1.234, tau=2.0, kind="story", num_texts=4)
     trace = make_trace(SPELT, forecast=made)
-    expected = "speedup, forecast 1.23 × before the run, from 4 story texts"
+    expected = "speedup, forecast 1.23 × computed before the run from 4 story texts"
     assert row(drawn(trace), "speedup, forecast") == expected
 
 

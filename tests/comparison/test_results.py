@@ -63,9 +63,9 @@ def test_every_figure_has_its_median_and_spread() -> None:
 def test_the_faster_lane_is_named_with_its_interval() -> None:
     verdict = compared(0.03, 0.02).verdict
     assert (verdict.winner, verdict.ranking, verdict.same_question) == (1, (1, 0), True)
-    assert verdict.text.startswith("γ 3 is faster by a factor of 1.50 (")
+    assert verdict.text.startswith("γ 3 is faster than γ 2 by a factor of 1.50 (")
     assert "over 3 repeats" in verdict.text
-    assert compared(0.024, 0.02).verdict.text.startswith("γ 3 is faster by 20.0 % (")
+    assert compared(0.024, 0.02).verdict.text.startswith("γ 3 is faster than γ 2 by 20.0 % (")
     assert verdict.ratios[1, 0].value == pytest.approx(1.5)
     sentence = (
         "γ 2: slower than the target alone: 0.67 times its speed (0.65 to 0.68, over 3 repeats)."
@@ -100,7 +100,7 @@ def test_one_repeat_has_the_interval_of_its_timing() -> None:
     error = math.log(own.high / own.low) / 2
     assert math.log(lead.value / lead.low) == pytest.approx(math.hypot(error, error))
     assert found.verdict.winner == 1
-    assert found.verdict.text.startswith("γ 3 is faster by ")
+    assert found.verdict.text.startswith("γ 3 is faster than γ 2 by ")
     assert "one text each, 1 timed slice)" in found.verdict.text
     bare = compared(0.03, 0.02, repeats=1, baseline=False)
     assert bare.verdict.winner is None
@@ -256,7 +256,7 @@ def test_prompt_lookup_drafts_for_free() -> None:
         plan,
         runs_of(plan, lambda job: wobbling(job, seconds=(0.01, 0.03)) | fields[job.lane]),
     ).verdict.text
-    assert text.startswith("prompt lookup is faster by a factor of 2.14 (")
+    assert text.startswith("prompt lookup is faster than draft model by a factor of 2.14 (")
     assert ": drafting is free, against 1.20 target steps per round, though its lookup" in text
 
 
@@ -385,7 +385,7 @@ def test_the_result_names_the_devices_by_kind() -> None:
     assert basis(found).endswith("made on 2 devices: 2 × GPU A beside CPU.")
     assert found.lanes[0].tokens_per_second is not None  # one kind of machine
     alone = compare(plan, runs_of(plan, lambda _: {}))
-    assert basis(alone).endswith("one at a time.")
+    assert basis(alone).endswith("made one at a time.")
 
 
 def test_concurrent_runs_have_no_times_to_compare() -> None:

@@ -76,7 +76,7 @@ def test_the_interval_of_the_free_gamma_follows_from_that_of_v() -> None:
         math.floor((1.1 * math.exp(off) - 1) / 0.02),
         16,
     )
-    assert CATALOGUE["free_gamma"].note(figures(costs)) == "2 to 7 by the intervals"
+    assert CATALOGUE["free_gamma"].note(figures(costs)) == "interval: γ 2 to 7"
     errors = (0.0, *(0.9 for _ in costs.target[1:]))
     assert found(replace(costs, target_errors=errors)).free is None  # 0 to at least 16
     bare = found(make_costs()).free
@@ -139,9 +139,9 @@ def test_without_a_draft_it_has_no_share() -> None:
 
 def test_the_sentences_have_the_numbers() -> None:
     assert roofline_words(found(COSTS)) == (
-        "A target step reaches 90.0 % of the 24 GB/s measured on this machine, a draft step "
-        "100.0 % and a verification 82.6 %. Verification is free up to γ 3: a pass takes at most "
-        "10 % longer than a step."
+        "A target step reaches 90.0 % of the memory bandwidth of 24 GB/s, a draft step 100.0 % and "
+        "a verification 82.6 %. Verification is free up to γ 3: a pass takes at most 10 % longer "
+        "than a step."
     )
     all_free = roofline_words(found(replace(COSTS, target=make_costs(extra=0.0).target)))
     assert "free up to at least γ 16, where the table ends" in all_free

@@ -142,12 +142,12 @@ def test_warns_if_speedup_and_costs_contradict_unless_growing() -> None:
         (
             5,
             0.15,
-            "drafting 5 tokens takes 0.75 target steps and verification 1.25",
+            "drafting 5 tokens takes 0.75 target steps and verification takes 1.25",
         ),
         (
             1,
             0.15,
-            "drafting 1 token takes 0.15 target steps and verification 1.25",
+            "drafting 1 token takes 0.15 target steps and verification takes 1.25",
         ),
         (
             3,
@@ -160,7 +160,7 @@ def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) ->
     figures = with_tau(with_costs(metrics(full_trace()), gamma=gamma, c=c, v=1.25), 4.6)
     made = f"{4.6 / (gamma * c + 1.25):.2f} times"
     sentence = why_sentence(figures)
-    assert sentence.startswith(f"According to the step costs, {words}; a round gives 4.60 tokens, ")
+    assert sentence.startswith(f"According to the step costs, {words}. A round gives 4.60 tokens, ")
     assert f"predicts a speedup of {made}." in sentence
 
 
@@ -267,5 +267,5 @@ def test_notices_follow_the_timing() -> None:
 def test_a_slower_run_names_tune(high: float, names: bool) -> None:
     trace = full_trace()
     figures = with_timing(metrics(trace), 0.8, 0.7, high)
-    assert ("Tune compares" in summary(trace, figures)["because"]) is names
-    assert "Tune compares" not in summary(trace, figures, so_far=True)["because"]
+    assert ("The page Tune compares" in summary(trace, figures)["because"]) is names
+    assert "The page Tune compares" not in summary(trace, figures, so_far=True)["because"]

@@ -6,7 +6,7 @@ import json
 
 from tests.node import ROOT, run_node
 
-WHOLE = "target alone: step costs 150, measured 170"
+WHOLE = "target alone: calculated 150, measured 170"
 SHORT = "target alone 150, measured 170"
 
 
@@ -35,4 +35,4 @@ def test_a_label_that_does_not_fit_has_its_short_form() -> None:
 
 def test_the_lower_of_two_close_lines_has_their_label() -> None:
     names = names_of_lines(target=170, measured=150, letters=len(WHOLE))
-    assert names == ["ideal", "", "target alone: step costs 170, measured 150", "forecast"]
+    assert names == ["ideal", "", "target alone: calculated 170, measured 150", "forecast"]

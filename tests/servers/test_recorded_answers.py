@@ -64,10 +64,10 @@ def test_does_not_promise_what_only_an_answer_shows() -> None:
     for engine in ("vllm", "llamacpp"):
         with replayed(engine) as server:
             reported, _ = reported_and_missing(find_server(server.address))
-        promised[engine] = [each for each in reported if each.startswith("accepted and drafted")]
+        promised[engine] = [each for each in reported if each.startswith("counts of drafted")]
     assert len(promised["llamacpp"]) == 2
     assert promised["vllm"] == [
-        f"{each} (if enabled at its start)" for each in promised["llamacpp"]
+        f"{each} (if enabled at the engine's start)" for each in promised["llamacpp"]
     ]
 
 

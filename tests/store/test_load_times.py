@@ -132,9 +132,9 @@ def test_damaged_times_are_left_out(spec: PairSpec, home: Path) -> None:
 @pytest.mark.parametrize(
     ("low", "high", "num_loads", "sentence"),
     [
-        (1.23, 1.23, 1, "Loading takes about 1.2 s (1 earlier load on this machine)."),
-        (1.21, 1.24, 2, "Loading takes about 1.2 s (2 earlier loads on this machine)."),
-        (1.2, 250.0, 3, "Loading takes 1.2 s to 4 min (3 earlier loads on this machine)."),
+        (1.23, 1.23, 1, "Loading takes about 1.2 s (from 1 earlier load on this machine)."),
+        (1.21, 1.24, 2, "Loading takes about 1.2 s (from 2 earlier loads on this machine)."),
+        (1.2, 250.0, 3, "Loading takes 1.2 s to 4 min (from 3 earlier loads on this machine)."),
     ],
 )
 def test_the_sentence_has_the_range_and_its_evidence(

@@ -24,7 +24,7 @@ def test_reports_the_median_error() -> None:
 def test_reports_a_bias_with_a_remedy(observed: float, expected: str) -> None:
     output = ledger_sentence([(1.0, observed)] * 5)
     assert f"On average, runs were {expected} than expected" in output
-    assert "Measure them again" in output
+    assert "Measure the step costs again" in output
 
 
 def test_runs_on_both_sides_have_no_bias() -> None:

@@ -60,11 +60,11 @@ def test_the_expected_time_is_that_of_earlier_loads(tmp_path: Path, own_home: No
     app = with_folders(target, draft)
     assert "Loading takes" not in words(app)
     sound(app.button(key="load_pair").click().run())
-    until(app, lambda: "target + draft is loaded" in words(app))
+    until(app, lambda: "target + draft” is loaded" in words(app))
     assert "Loading takes" not in words(app)
     sound(app.button(key="unload_pair").click().run())
     until(app, lambda: "No pair is loaded" in words(app))
-    assert re.search(r"Loading takes about [\d.]+ s \(1 earlier load on this", words(app))
+    assert re.search(r"Loading takes about [\d.]+ s \(from 1 earlier load on this", words(app))
     sound(app.selectbox(key="target_weights").set_value("q8_0").run())
     assert "Loading takes" not in words(app)
 
@@ -72,7 +72,7 @@ def test_the_expected_time_is_that_of_earlier_loads(tmp_path: Path, own_home: No
 def test_quantised_weights_have_a_note_in_the_tab_that_loaded_them() -> None:
     app = opened(target_weights="q8_0")
     sound(app.button(key="load_pair").click().run())
-    until(app, lambda: f"target in {as_text('Q8_0')} is loaded" in words(app))
+    until(app, lambda: f"target in {as_text('Q8_0')}” is loaded" in words(app))
     assert "target are quantised to" in words(app)
     other = opened()
     assert "is loaded" in words(other)
@@ -91,7 +91,7 @@ def test_the_parts_of_loading_are_listed_with_their_times() -> None:
 def test_a_link_opens_no_folder(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)
-    until(app, lambda: "embedded pair is loaded" in words(app))
+    until(app, lambda: "embedded pair” is loaded" in words(app))
     assert "is loaded (in " in words(app)
     assert "pair asked for" not in app.session_state
     assert sent(app)["run"]["detail"] == "press Load this pair and run"

@@ -41,7 +41,7 @@ def test_an_answer_appears_in_the_player_and_the_library(vllm: Served) -> None:
     app = page_of(server=vllm.address, server_length="40")
     assert "vLLM 0.32.0" in texts(app)
     assert f"for an answer of at most 40 tokens, to {vllm.address}." in texts(app)
-    assert "It does not report rejected tokens" in texts(app)
+    assert "The engine does not report: rejected tokens" in texts(app)
     assert vllm.bodies == []  # only the engine was identified
     data = ask(app)
     assert data["run"]["state"] == "done"
@@ -231,7 +231,7 @@ def test_a_baseline_gives_a_speedup() -> None:
         assert job.wait(30)
         sound(app.run())
     assert "times" in texts(app)
-    assert f"Speculation at {first.address}, target alone at {second.address}" in texts(app)
+    assert f"Speculation ran at {first.address}, the target alone at {second.address}" in texts(app)
     (row,) = Library().find()  # saved again with its blocks
     kept = Library().open_any(row.id)
     assert isinstance(kept, ServerTrace)

@@ -139,7 +139,7 @@ def _show_verdict(found: Findings, name: str) -> None:
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
     with st.container(border=True, key=f"compare_verdict_{name}", gap="small"):
-        st.caption(f":green-badge[measured] Over {as_text(basis(comparison))}")
+        st.caption(f":green-badge[measured] Results of {as_text(basis(comparison))}")
         st.markdown(f"##### {as_text(first_sentence(text))}")
         if rest := text.removeprefix(first_sentence(text)).strip():
             st.markdown(as_text(rest))
@@ -158,9 +158,9 @@ def _show_race(found: Findings, name: str) -> int | None:
         return None
     st.markdown("#### Race")
     st.caption(
-        "Each lane shows the run whose rate is nearest to the lane's median on this prompt. The "
-        "interval in a lane covers the timing of that run; the verdict above covers all runs. All "
-        "lanes replay on one clock at their measured times."
+        "Each lane shows the run whose speed is nearest to the lane's median speed on this prompt. "
+        "The interval in a lane covers the timing of that run; the verdict above covers all runs. "
+        "All lanes replay on one clock at their measured times."
     )
     item = found.raced[0]
     if len(found.comparison.plan.items) > 1:

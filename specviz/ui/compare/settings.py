@@ -106,7 +106,7 @@ def choose_chat(targets: Sequence[bool]) -> bool:
     """
     if all(targets):
         return choose_chat_template(
-            _CHAT, "Puts each lane's prompts into the chat template of its target."
+            _CHAT, "Puts the prompts of a lane into the chat template of the lane's target."
         )
     if any(targets):
         st.caption("No lane uses a chat template, because not every lane's target has one.")

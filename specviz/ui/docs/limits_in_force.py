@@ -106,7 +106,7 @@ def _show_all(settings: Settings) -> None:
         st.caption(f"Read from {as_text(file.path)}.")
     else:
         st.caption(
-            "There is no settings file, so these are the defaults. Create it at "
+            "There is no settings file, so these are the defaults. Create the file at "
             f"{as_text(file.path)}."
         )
     _show_table(rows_of_owner(settings))

@@ -74,10 +74,10 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
-        help=f"Adds the runs to the tab Side by side of Compare, which plays up to {MOST_LANES} "
-        f"runs. A run of specviz also becomes a lane (at most {MAX_LANES}): Compare can then "
-        "measure its pair and settings again. Prompt, device and dtype are not copied, because all "
-        "lanes share them.",
+        help=f"Adds the runs to the tab *Side by side* of *Compare*, which plays up to "
+        f"{MOST_LANES} runs. A run of specviz also becomes a lane (at most {MAX_LANES}): the page "
+        "can then measure its pair and settings again. Prompt, device and dtype are not copied, "
+        "because all lanes share them.",
     )
     lanes, beside = (
         st.session_state.get(LANES_HANDOVER, ()),

@@ -69,12 +69,15 @@ def _show_empty(library: Library) -> None:
             st.markdown("**No runs yet.** The owner of this dashboard has not shared any run.")
         else:
             st.markdown(
-                "**No runs yet.** Runs from Watch, Compare and the command line are kept here."
+                "**No runs yet.** Your runs on the pages *Watch* and *Compare* and on the command "
+                "line are kept here."
             )
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.page_link("pages/watch.py", label="Make a run on Watch")
                 show_import(library)
-    st.caption("**Recorded example** from another machine. Watch plays it until your first run.")
+    st.caption(
+        "**Recorded example** from another machine. The page *Watch* shows it until your first run."
+    )
     recorded = recorded_run()
     show_row(summary_of(recorded.trace, recorded.figures))
 

@@ -85,7 +85,7 @@ def ask(facets: Facets) -> Query:
         of_comparisons = st.toggle(
             "Runs of comparisons", key=_OF_COMPARISONS, bind="query-params", width="content",
             disabled=comparison is not None,
-            help="Also lists runs made by comparisons. Compare shows them together, under Kept.",
+            help="Also lists the runs of comparisons. The page *Compare* lists them under *Kept*.",
         )  # fmt: skip
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")

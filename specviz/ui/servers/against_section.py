@@ -101,8 +101,8 @@ def show_against(trace: ServerTrace, *, so_far: bool = False) -> None:
         st.markdown(f"##### {as_text(text)}")
         progress = f"So far {count} of {BLOCKS} blocks" if so_far else f"{count} blocks"
         st.caption(
-            f":green-badge[measured] Speculation at {as_text(trace.info.address)}, target alone at "
-            f"{as_text(trace.baseline_address)}. {progress} of four answers: alone, speculative, "
-            "speculative, alone. An answer is timed from its first streamed piece on. The interval "
-            "covers only timing noise."
+            f":green-badge[measured] Speculation ran at {as_text(trace.info.address)}, the target "
+            f"alone at {as_text(trace.baseline_address)}. {progress} of four answers: target "
+            "alone, speculation, speculation, target alone. An answer is timed from its first "
+            "streamed piece on. The interval covers only timing noise."
         )

@@ -17,8 +17,8 @@ def show_card(info: ServerInfo) -> None:
     with st.container(border=True, key="server_card", gap="small"):
         st.markdown(f"**{as_text(info.title)}** · {as_text(info.model)} {_badges(info)}")
         st.caption(
-            f"The engine reports {_listed(reported) or 'only text'}.  \nIt does not report "
-            f"{_listed(missing)}."
+            f"The engine reports: {_listed(reported) or 'only text'}.  \nThe engine does not "
+            f"report: {_listed(missing)}."
         )
 
 
@@ -33,7 +33,7 @@ def _badges(info: ServerInfo) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return ", ".join(as_text(each) for each in words)
+    return "; ".join(as_text(each) for each in words)
 
 
 def show_introduction() -> None:

@@ -48,7 +48,7 @@ def show_counters(info: ServerInfo, *, granted: bool) -> None:
         )
         return
     st.caption(
-        "The engine counts the requests of all clients. While Follow is on, the page reads the "
+        "The engine counts the requests of all clients. While *Follow* is on, the page reads the "
         f"counters once a second. A point is the mean over at most "
         f"the last {AVERAGE_SECONDS:.0f} seconds."
     )

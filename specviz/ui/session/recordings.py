@@ -77,7 +77,7 @@ RECORDINGS = (
     _made("copying", _REPEATED, "γ 5, temperature 0.7", "--gamma 5 --temperature 0.7"),
     _made("lookup", _REPEATED, "prompt lookup, greedy",
           "--drafter prompt-lookup --gamma 5 --temperature 0"),
-    _made("code", _CODE, "γ 5, temperature 0.7: not the text the pair was trained on",
+    _made("code", _CODE, "γ 5, temperature 0.7: code, on which the pair was not trained",
           "--gamma 5 --temperature 0.7"),
 )  # fmt: skip
 GAME = "warm"  # whose rounds the guessing game asks about

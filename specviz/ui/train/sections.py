@@ -84,10 +84,10 @@ def _show_table(plan: TrainingPlan, room: BodyRoom) -> None:
     with st.container(key="train_costs"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        ":orange-badge[predicted] from the target's shape, and from this machine's memory "
-        "bandwidth and arithmetic speed. c is the bytes that a draft step reads, divided by the "
-        "bytes that a target step reads. Drafts of small targets are slower than c predicts, "
-        "because each operation has a fixed cost."
+        ":orange-badge[predicted] The values are computed from the target's shape, and from this "
+        "machine's memory bandwidth and arithmetic speed. c is the bytes that a draft step reads, "
+        "divided by the bytes that a target step reads. Drafts of small targets are slower than c "
+        "predicts, because each operation has a fixed cost."
     )
 
 
@@ -109,7 +109,7 @@ def _show_acceptance(checks: Sequence[Trained], break_even: float | None) -> Non
     beyond = "" if break_even is None else " Above break-even, there is a speedup."
     show_chart(
         acceptance_chart(checks, break_even),
-        f"Acceptance on held-out texts, at temperature 1.{beyond}",
+        f"The chart shows the acceptance on held-out texts, at temperature 1.{beyond}",
         "measured", key="train_acceptance", alt="Acceptance by position, at each evaluation",
     )  # fmt: skip
 

@@ -232,7 +232,7 @@ def _choose_methods(
     typed = st.multiselect(
         "Other methods", fitting, key="tune_ways", bind=_LINKED, accept_new_options=True,
         max_selections=MAX_CANDIDATES,
-        help="Every method is a candidate on the same texts. You can type other methods as on the "
+        help="All methods are compared on the same texts. You can type other methods as on the "
         "command line: `num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
         "`drafter=early-exit:4`, or several settings joined with commas.",
     )  # fmt: skip
@@ -256,8 +256,9 @@ def _refusal_of(text: str, first: Lane) -> str | None:
 
 def _choose_costs() -> StepCosts | None:
     st.caption(
-        "Acceptance does not depend on the machine. To get the map of another machine, give the "
-        "times of a draft step and a verification there, each divided by the time of a target step."
+        "Acceptance does not depend on the machine. For the map of another machine, give the "
+        "times of a draft step and a verification on that machine, each divided by the time of a "
+        "target step on it."
     )
     if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
         return None

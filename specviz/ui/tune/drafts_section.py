@@ -32,7 +32,7 @@ from specviz.ui.widgets.plain_text import as_text
 def show_candidates(answer: Answer) -> None:
     rows, may = answer.ranked, the_person().may(Action.MEASURE)
     if not rows:
-        st.caption("No candidate has a speedup yet.")
+        st.caption("No draft or method has a speedup yet.")
         return
     frame = pd.DataFrame.from_dict(
         {
@@ -49,8 +49,8 @@ def show_candidates(answer: Answer) -> None:
     with st.container(key="tune_ranking"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        f"Ranked at temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The first rank is "
-        f"partly due to chance, so check the intervals{' and press Confirm' if may else ''}."
+        f"This ranking is for temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The first "
+        f"rank is partly due to chance: check the intervals{' and press *Confirm*' if may else ''}."
     )
     if unknown := unranked_text(answer):
         st.caption(as_text(unknown))
@@ -63,7 +63,7 @@ def show_candidates(answer: Answer) -> None:
         ),
         "Each curve is a draft or a method. Its speedups are expected, or measured in short runs.",
         "exact", "measured", key="tune_candidates",
-        alt="Speedup at each γ, with a line per candidate",
+        alt="Speedup at each γ, with a line per draft or method",
     )  # fmt: skip
 
 
@@ -72,7 +72,8 @@ def _show_confirm(answer: Answer) -> None:
     st.button(
         f"Confirm: race the first {count}", key="tune_confirm", on_click=race,
         args=(answer.ranked[:3], answer.question.items),
-        help="Measures these candidates in stages. After each stage, the slower half drops out.",
+        help="Measures these drafts and methods in stages. After each stage, the slower half "
+        "drops out.",
     )  # fmt: skip
     job = shown_race(answer)
     if job is not None:

@@ -20,8 +20,8 @@ def show_engines(answer: Answer) -> None:
     if answer.best_plain is None:
         st.caption(
             "Other engines support only one sequence of drafted tokens per round, from a draft "
-            "model or from prompt lookup, with token-by-token verification. No ranked candidate "
-            "works this way."
+            "model or from prompt lookup, with token-by-token verification. None of the "
+            "ranked drafts and methods works this way."
         )
         return
     candidate, cell = answer.best_plain

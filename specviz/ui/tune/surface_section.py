@@ -63,7 +63,7 @@ def _costs_warning(answer: Answer) -> str:
     warning = next((text for each in tables if (text := step_cost_warning(each))), "")
     if not warning:
         return ""
-    return as_text(f"{warning} On an idle machine, press Measure step costs again, under The pair.")
+    return as_text(f"{warning} Use “Measure step costs again” under “The pair” on an idle machine.")
 
 
 def _basis(answer: Answer, *, given: bool) -> str:

@@ -34,7 +34,9 @@ def show_conversation(choices: Choices, history: History) -> None:
         max_chars=20_000,
     )  # fmt: skip
     if st.session_state.pop(_EARLY, False):
-        st.caption("The last message has no answer yet. Press Run or wait, then send again.")
+        st.caption(
+            "Your last message has no answer yet. Press *Run* or wait, then send the new one."
+        )
     if before := _before():
         with st.container(horizontal=True, vertical_alignment="center", key="conversation"):
             turns = sum(each.role == "user" for each in before)

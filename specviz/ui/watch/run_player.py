@@ -182,16 +182,16 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     first, shown_now = session_first_body(), shown_pair()
     wanted = first.ready or shown_now
     label, remedy = run_label(status, shown_now), ""
-    detail = "no pair is loaded; Run loads this pair first" if label == "Run" else f"press {label}"
+    detail = "no pair is loaded; Run will load this pair" if label == "Run" else f"press {label}"
     if wanted is None:
-        detail = "name a target under The pair"
+        detail = "name a target under “The pair”"
     elif status.preparing:
         detail = status.progress.text if status.progress else "loading the pair"
     elif status.spec == wanted and status.error is not None:
         detail, remedy = status.error.culprit, status.error.remedy
     elif status.spec == wanted and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
-        press = "Run simulates a larger target" if first.ready else "press Run"
+        press = "the next run simulates a larger target" if first.ready else "press Run"
         detail = f"ready: {press}{measuring}"
     if first.pending and not remedy:
         detail = f"{detail}; {RUN_WITHOUT_BODY_HINT}"

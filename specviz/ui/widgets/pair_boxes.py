@@ -241,10 +241,10 @@ def _choose_weights() -> None:
             st.selectbox(
                 f"Weights of the {role}", WEIGHTS, key=key, format_func=_weights_words,
                 help="Quantised weights need less memory and less time per step, but change the "
-                     "output a little. After loading, a note reports how much. With “as stored”, "
-                     "the weights of a GGUF file stay quantised on a CPU where possible, and an "
-                     "EAGLE head of a quantised target is quantised to Q8_0. To choose a quantised "
-                     "type, use a CPU and float32.",
+                     "output a little. A note after loading shows how much it changes. With “as "
+                     "stored”, the weights of a GGUF file stay quantised on a CPU where possible, "
+                     "and an EAGLE head of a quantised target is quantised to Q8_0. To choose a "
+                     "quantised type, use a CPU and float32.",
             )  # fmt: skip
 
 

@@ -126,7 +126,7 @@ def pair_for_run(shown: PairSpec | None) -> PairSpec:
     if shown is None:
         raise ConfigError(
             "There is no model to run.",
-            remedy="Name a target under The pair, or choose Embedded.",
+            remedy="Name a target under “The pair”, or choose “Embedded”.",
         )
     require_open(shown)
     use_pair(shown)
@@ -256,7 +256,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
         memory = "" if status.memory_bytes is None else f" · {SIZE.shown(status.memory_bytes)}"
         name = spec_words(status.spec) if status.spec else "the pair"
         took = total_text(status.parts)
-        st.caption(f"{as_text(name)} is loaded{took}{memory}", help=parts_text(status.parts))
+        st.caption(f"“{as_text(name)}” is loaded{took}{memory}", help=parts_text(status.parts))
         for notice in status.notices if _is_ours(status.spec) else ():  # a notice may name a path
             st.caption(as_text(notice))
         if not may(Action.LOAD):

@@ -161,7 +161,7 @@ def uploaded_items(key: str) -> tuple[SuiteItem, ...]:
         SpecvizError: The file is not a suite of prompts.
     """
     file = st.file_uploader(
-        "JSONL: one object per line with a prompt and, optionally, a kind",
+        "JSONL: one object per line, with a prompt and, optionally, the prompt's kind",
         type=["jsonl", "json", "txt"], key=key, max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
     )  # fmt: skip
     if file is None:

@@ -138,7 +138,7 @@ def _choose_windows(choices: Choices, mode: LoadMode, levels: tuple[float, ...])
         )
         ramp = st.number_input(
             "Ramp, seconds", 0, 60, 2, key="load_ramp", bind=_LINKED, width=_NUMBER,
-            help="Load before and after the window, not counted in throughput and latencies.",
+            help="Before and after the window, the load runs but is not counted in the results.",
         )  # fmt: skip
         budget = st.number_input(
             "Budget, minutes", 1, 24 * 60, 15, key="load_budget", bind=_LINKED,
@@ -198,5 +198,5 @@ def _refuse_unconfirmed(places: Sequence[Place]) -> None:
         if each.info is None:
             raise ConfigError(
                 f"The requests to {each.address} are not confirmed.",
-                remedy="Tick the box of this address, or press Connect.",
+                remedy="Tick the box of this address, or press “Connect”.",
             )
