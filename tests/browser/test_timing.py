@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from tests.browser.test_live_run import first_token_seconds
 from tests.browser.time_bounds import Machine
 
 FIRST_ROUND_SECONDS = 0.6
+COLD_SECONDS = {"compiled": 4.0, "nothing compiled": 8.0}
+STARTS = 3
 LEAD = ".sum-sentence"
 UNDISTURBED = 0.1  # share of the cores that other programs may use
 ENDS = re.compile(r"(\d+\.\d+) (?:to|and) (\d+\.\d+)")
@@ -66,6 +70,28 @@ def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
     # On a busy machine, pairs after the last sentence may widen it.
     busy = machine.foreign_share() > UNDISTURBED
     assert busy or not narrowed or width_of(sentence) <= max(widths)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("kernels", COLD_SECONDS)
+def test_the_first_click_on_a_server_that_has_just_started(
+    kernels: str,
+    serve: Callable[..., Server],
+    open_page: Callable[..., Any],
+    tmp_path: Path,
+    machine: Machine,
+) -> None:
+    """Run is pressed as soon as it can be: the models are not loaded yet."""
+    bound, took = COLD_SECONDS[kernels], list[float]()
+    for start in range(STARTS):
+        folder = tmp_path / str(start)
+        own = {} if kernels == "compiled" else {"NUMBA_CACHE_DIR": str(folder / "kernels")}
+        page = open_page(f"{serve(SPECVIZ_HOME=str(folder), **own).url}/?live=false&length=64")
+        took.append(first_token_seconds(page))
+        page.close()
+    seconds = ", ".join(f"{each:.2f}" for each in took)
+    print(f"first round after {seconds} s, {kernels} (bound {bound})")
+    assert median(took) < machine.allowed(bound)
 
 
 @pytest.mark.thorough

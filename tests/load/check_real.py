@@ -16,18 +16,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from specviz.engine import load_pair
 from specviz.figures.load_advice import VLLM_SETTING
 from specviz.figures.load_figures import LoadFigures, load_figures
 from specviz.figures.load_words import load_words
 from specviz.figures.paired import Ratio
 from specviz.load.stored import sweep_to_json
 from specviz.record.load_run import LoadSettings, LoadSweep
-from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file, pairs_folder
+from specviz.record.pairs import chat_file
 from specviz.training.drafts.export import export
-from specviz.training.drafts.small import save_tokenizer
 from tests.load.record_sweep import swept
 from tests.servers import real_engines
 from tests.servers.check_real import Findings
@@ -65,8 +62,8 @@ def llamacpp() -> Iterator[tuple[str, str]]:
 def vllm_chat() -> Iterator[tuple[str, str]]:
     with TemporaryDirectory(prefix="specviz-") as temporary:
         target, out = Path(temporary, "target"), Path(temporary, "head")
-        write_chat_model(target)
-        head = export(_chat_head(), "speculators", out, target=str(target)).folder
+        real_engines.write_chat_model(target)
+        head = export(real_engines.chat_head(), "speculators", out, target=str(target)).folder
         drafting = Drafting(method="eagle3", place=head)
         with (
             real_engines.vllm(model=target, drafting=drafting, gamma=3, at_once=MOST) as address,
@@ -81,9 +78,11 @@ def llamacpp_chat() -> Iterator[tuple[str, str]]:
     assert model is not None, "make chat installs the chat model"
     with TemporaryDirectory(prefix="specviz-") as temporary:
         target = Path(temporary, "target")
-        write_chat_model(target)
+        real_engines.write_chat_model(target)
         # The second file is the model card.
-        head, *_ = export(_chat_head(), "gguf", Path(temporary), target=str(target)).files
+        head, *_ = export(
+            real_engines.chat_head(), "gguf", Path(temporary), target=str(target)
+        ).files
         drafting = Drafting(method="draft-eagle3", place=head)
         with (
             real_engines.llamacpp(model=model, drafting=drafting, gamma=3, at_once=MOST) as address,
@@ -109,18 +108,6 @@ NAMES: dict[str, tuple[Callable[[], Addresses], LoadSettings]] = {
     "vllm-chat": (vllm_chat, CHATS),
     "llamacpp-chat": (llamacpp_chat, CHATS),
 }
-
-
-def _chat_head() -> Path:
-    return pairs_folder() / CHAT_PAIR / CHAT_HEAD.removeprefix(f"{CHAT_PAIR}-")
-
-
-def write_chat_model(folder: Path) -> None:
-    """Write the chat model in float32 as transformers stores one, with its tokenizer."""
-    pair = load_pair(PairSpec(name=CHAT_PAIR, threads=1, dtype="float32", step="library"))
-    model: Any = pair.target  # of transformers, because of its step
-    model.save_pretrained(folder)
-    save_tokenizer(pair.tokenizer, folder)
 
 
 def main(names: list[str], out: Path | None) -> int:

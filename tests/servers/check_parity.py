@@ -1,9 +1,10 @@
-"""A real llama.cpp that serves the embedded EAGLE-3 head: ``python -m tests.servers.check_parity``.
+"""Real engines that serve the embedded EAGLE-3 head: ``python -m tests.servers.check_parity``.
 
-The head is served as it is, then with a wrong entry in its files. Served as it is, one request at a
-time must accept as many candidates as specviz's loop, and several at once fewer: llama.cpp drafts
-badly in all slots but one. A wrong entry must be found. ``--record`` stores the exchanges for the
-tests. Prints the reports; exits with 1 if one is wrong.
+vLLM and llama.cpp serve the head as it is, then with a wrong entry in its files. Served as it is,
+vLLM must accept exactly as many candidates as specviz's loop, and llama.cpp, too, with one request
+at a time; with several at once it drafts badly in all slots but one, which must be found. A wrong
+entry must be found. ``--record`` stores the exchanges with llama.cpp for the tests. Prints the
+reports; exits with 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from specviz.record.run_config import RunConfig
 from specviz.record.server_run import ServerSettings
 from specviz.servers import find_server
 from specviz.servers.acceptance import AcceptanceMeter, MeasuringPlan, default_prompts
-from specviz.training.drafts.export import export
+from specviz.training.drafts.export import How, export
 from specviz.tune.parity import Parity
 from specviz.tune.parity_values import EngineMeasurement, ParityReport
 from tests.engine.heads.tiny_heads import write_folder
@@ -41,8 +42,13 @@ GAMMA, AT_ONCE, TOKENS = 3, 4, 48
 PROMPTS = default_prompts(16, chat=False)
 LAYERS = "eagle_aux_hidden_state_layer_ids"
 SEVERAL_AT_ONCE = "lower when several requests run at once"
+_STARTS: dict[str, tuple[Any, str, How]] = {  # start, method, and format of the export
+    "vllm": (real_engines.vllm, "eagle3", "speculators"),
+    "llamacpp": (real_engines.llamacpp, "draft-eagle3", "gguf"),
+}
 _KEYS = ("draft_vocab_size", "norm_before_residual", "norm_before_fc", LAYERS)
-# What is wrong with the served head's configuration, and words that the findings must have.
+# What is wrong with the served head's configuration, and words that the findings must have. In
+# vLLM, the head as it is must have no finding.
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "healthy": ({}, SEVERAL_AT_ONCE),
     "layers": ({LAYERS: [3, 7, 10]}, "layers 3, 7, 10"),
@@ -75,14 +81,17 @@ def write_in_authors_layout(folder: Path, changes: dict[str, Any]) -> None:
 
 
 @contextmanager
-def serving(changes: dict[str, Any], at_once: int = AT_ONCE) -> Iterator[str]:
-    """Start llama.cpp with the embedded target and its head, whose configuration is changed."""
+def serving(
+    changes: dict[str, Any], at_once: int = AT_ONCE, engine: str = "llamacpp"
+) -> Iterator[str]:
+    """Start an engine with the embedded target and its head, whose configuration is changed."""
+    start, method, how = _STARTS[engine]
     with TemporaryDirectory(prefix="specviz-") as temporary:
-        head, place = Path(temporary, "head"), Path(temporary, "gguf")
+        head, place = Path(temporary, "head"), Path(temporary, "made")
         write_in_authors_layout(head, changes)
-        made, *_ = export(head, "gguf", place, target=SPEC.target_place).files
-        drafting = Drafting(method="draft-eagle3", place=made)
-        with real_engines.llamacpp(drafting=drafting, gamma=GAMMA, at_once=at_once) as address:
+        made = export(head, how, place, target=SPEC.target_place)
+        drafting = Drafting(method=method, place=made.files[0] if how == "gguf" else made.folder)
+        with start(drafting=drafting, gamma=GAMMA, at_once=at_once) as address:
             yield address
 
 
@@ -92,28 +101,37 @@ def report_of(measurement: EngineMeasurement, pair: Pair) -> ParityReport:
     return report
 
 
-def main(record: bool, names: list[str]) -> int:
+def main(record: bool, names: list[str], engines: list[str]) -> int:
     findings, pair = Findings(), load_pair(SPEC)
-    if reason := real_engines.missing("llamacpp"):
-        print(reason)
-        return 0
-    for name in names or CASES:
-        changes, words = CASES[name]
-        with serving(changes) as address, recorded_parity(address) as (server, tape):
-            measurement = measured(server.address)
-        report = report_of(measurement, pair)
-        print(f"\n{name}")
-        print("\n".join(_lines(Painter(False, 100), report)), flush=True)
-        sentences = " ".join(each.sentence for each in report.findings)
-        findings.check("reports with the expected finding", int(words in sentences), 1)
-        if record:
-            save_parity(tape, name)
+    for engine in engines or _STARTS:
+        if reason := real_engines.missing(engine):
+            print(reason)
+            continue
+        for name in names or CASES:
+            check(engine, name, pair, findings, record=record and engine == "llamacpp")
     return findings.wrong
+
+
+def check(engine: str, name: str, pair: Pair, findings: Findings, *, record: bool) -> None:
+    changes, words = CASES[name]
+    with serving(changes, engine=engine) as address, recorded_parity(address) as (server, tape):
+        measurement = measured(server.address)
+    report = report_of(measurement, pair)
+    print(f"\n{engine}, {name}")
+    print("\n".join(_lines(Painter(False, 100), report)), flush=True)
+    sentences = " ".join(each.sentence for each in report.findings)
+    if engine == "vllm" and not changes:
+        findings.check("reports without a finding", int(not sentences), 1)
+    else:
+        findings.check("reports with the expected finding", int(words in sentences), 1)
+    if record:
+        save_parity(tape, name)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--record", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--engine", action="append", default=[], choices=_STARTS)
     given = parser.parse_args()
-    sys.exit(bool(main(given.record, given.names)))
+    sys.exit(bool(main(given.record, given.names, given.engine)))

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import httpx2
 
@@ -166,6 +166,25 @@ def write_pair(target: Path, draft: Path) -> None:
     words = words_of(PAIR / "target" / "tokenizer.json")
     write_model(pair.target, pair.vocabulary, target, words)
     write_model(pair.draft, pair.vocabulary, draft, words)
+
+
+def chat_head() -> Path:
+    """Return the folder of the chat model's EAGLE-3 head."""
+    from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, pairs_folder
+
+    return pairs_folder() / CHAT_PAIR / CHAT_HEAD.removeprefix(f"{CHAT_PAIR}-")
+
+
+def write_chat_model(folder: Path) -> None:
+    """Write the chat model in float32 as transformers stores one, with its tokenizer."""
+    from specviz.engine.loading.loading import load_pair
+    from specviz.record.pairs import CHAT_PAIR, PairSpec
+    from specviz.training.drafts.small import save_tokenizer
+
+    pair = load_pair(PairSpec(name=CHAT_PAIR, threads=1, dtype="float32", step="library"))
+    model: Any = pair.target  # of transformers, because of its step
+    model.save_pretrained(folder)
+    save_tokenizer(pair.tokenizer, folder)
 
 
 def free_port() -> int:

@@ -1,28 +1,29 @@
-"""The shipped head in llama.cpp: ``python -m tests.training.check_chat_head``.
+"""The shipped head in real engines: ``python -m tests.training.check_chat_head``.
 
-llama.cpp serves SmolLM2-135M-Instruct with its EAGLE-3 head, exported as GGUF, with one slot.
-Greedy answers to the first chat prompt of each task must be our texts. In every answer, as many
-candidates must be accepted as here, without the last round, which the length limit may cut. Rounds
-are not compared one by one: llama.cpp reports a token whose bytes are no whole character together
-with the next one. Both engines run the target in float32, because each rounds the activations of
-quantised products in its own way. ``--quantised``: the target as it is stored; the texts may then
-differ, and the figures are only printed. ``--all``: all chat prompts that begin a conversation.
-Needs `make chat` and `make rivals`. Prints figures; exits with 1 if one is wrong.
+vLLM serves SmolLM2-135M-Instruct with its EAGLE-3 head, exported as ``speculators``, and llama.cpp
+with the head exported as GGUF; each answers one prompt at a time. Greedy answers to the first chat
+prompt of each task must be our texts. In every answer, as many candidates must be accepted as here,
+without the last round, which the length limit may cut. Rounds are not compared one by one: engines
+report a token whose bytes are no whole character together with the next one. All engines run the
+target in float32. ``--quantised``: llama.cpp runs the target as it is stored, and rounds the
+activations in its own way; the texts may then differ, and the figures are only printed. ``--all``:
+all chat prompts that begin a conversation. Needs `make chat`, and `make engines` or `make rivals`.
+Prints figures; exits with 1 if one is wrong.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from specviz.bench.gguf_model import write_model
 from specviz.engine import Pair, load_pair
 from specviz.engine.loading.gguf_vocabulary import vocabulary_of
-from specviz.record.pairs import CHAT_HEAD, CHAT_PAIR, PairSpec, chat_file, pairs_folder
+from specviz.record.pairs import CHAT_HEAD, PairSpec, chat_file
 from specviz.record.prompts import read_chat_prompts
 from specviz.record.server_run import ServerInfo, ServerTrace
 from specviz.record.trace import Round
@@ -41,20 +42,29 @@ from tests.servers.real_engines import Drafting
 
 GAMMA = 3
 Sums = tuple[int, int]  # emitted and accepted tokens
+Address = AbstractContextManager[str]
+
+
+class Serving(Protocol):
+    def __call__(self, pair: Pair, folder: Path, *, quantised: bool) -> Address: ...
 
 
 def main(*, every: bool, quantised: bool) -> int:
-    if reason := real_engines.missing("llamacpp"):
-        print(reason)
-        return 1
     findings = Findings()
     pair = load_pair(
         PairSpec(name=CHAT_HEAD, threads=1, device="cpu", dtype="auto" if quantised else "float32")
     )
-    with serving(pair, quantised=quantised) as address:
-        info, chosen = find_server(address), prompts(every=every)
-        print(f"{info.title}, {CHAT_HEAD}, γ {GAMMA}, {len(chosen)} prompts", flush=True)
-        check(info, pair, chosen, findings)
+    for engine in ("llamacpp",) if quantised else SERVING:
+        if reason := real_engines.missing(engine):
+            print(reason)
+            continue
+        with (
+            TemporaryDirectory(prefix="specviz-") as folder,
+            SERVING[engine](pair, Path(folder), quantised=quantised) as address,
+        ):
+            info, chosen = find_server(address), prompts(every=every)
+            print(f"{info.title}, {CHAT_HEAD}, γ {GAMMA}, {len(chosen)} prompts", flush=True)
+            check(info, pair, chosen, findings)
     return 0 if quantised else findings.wrong
 
 
@@ -77,7 +87,7 @@ def check(info: ServerInfo, pair: Pair, chosen: list[str], findings: Findings) -
 def sums_of(trace: ServerTrace, ours: list[Round]) -> tuple[Sums, Sums]:
     """Return the emitted and accepted tokens of both, in all rounds but the last.
 
-    llama.cpp's first token comes from the prompt, and our rounds follow it.
+    The engine's first token comes from the prompt, and our rounds follow it.
     """
     whole = ours[:-1]
     mine = sum(len(each.emitted) for each in whole), sum(each.num_accepted for each in whole)
@@ -97,20 +107,30 @@ def prompts(*, every: bool) -> list[str]:
     return [each.text for each in known if every or firsts[each.kind] is each]
 
 
-@contextmanager
-def serving(pair: Pair, *, quantised: bool) -> Iterator[str]:
-    """Export the head, start llama.cpp with it, and yield its address."""
+def vllm(pair: Pair, folder: Path, *, quantised: bool) -> Address:
+    """Start vLLM with the chat model and the exported head."""
+    del pair, quantised
+    real_engines.write_chat_model(target := folder / "target")
+    head = export(real_engines.chat_head(), "speculators", folder / "head", target=str(target))
+    drafting = Drafting(method="eagle3", place=head.folder)
+    return real_engines.vllm(
+        model=target, drafting=drafting, gamma=GAMMA, more=("--no-enable-prefix-caching",)
+    )
+
+
+def llamacpp(pair: Pair, folder: Path, *, quantised: bool) -> Address:
+    """Start llama.cpp with the chat model and the exported head."""
     stored = chat_file()
     assert stored is not None, "make chat installs the chat model"
-    head = pairs_folder() / CHAT_PAIR / CHAT_HEAD.removeprefix(f"{CHAT_PAIR}-")
-    with TemporaryDirectory(prefix="specviz-") as folder:
-        file, *_ = export(head, "gguf", Path(folder), target=str(stored)).files
-        target = stored if quantised else Path(folder, "target.gguf")
-        if not quantised:
-            write_model(pair.target, pair.vocabulary, target, vocabulary_of(stored))
-        drafting = Drafting(method="draft-eagle3", place=file)
-        with real_engines.llamacpp(model=target, drafting=drafting, gamma=GAMMA) as address:
-            yield address
+    file, *_ = export(real_engines.chat_head(), "gguf", folder, target=str(stored)).files
+    target = stored if quantised else folder / "target.gguf"
+    if not quantised:
+        write_model(pair.target, pair.vocabulary, target, vocabulary_of(stored))
+    drafting = Drafting(method="draft-eagle3", place=file)
+    return real_engines.llamacpp(model=target, drafting=drafting, gamma=GAMMA)
+
+
+SERVING: dict[str, Serving] = {"vllm": vllm, "llamacpp": llamacpp}
 
 
 if __name__ == "__main__":
