@@ -25,7 +25,7 @@ RACE = """() => [...document.querySelectorAll('[data-testid="race-lane"]')]
   .map((each) => [each.textContent, each.querySelector('.time')?.dataset.seconds])"""
 RACER = '[data-testid="stMain"] .racer'
 
-MARKUP = "<img srcx onerrorwindow.hurt()>"  # a name in a link has no =
+MARKUP = "<img srcx>*b*"  # a name in a link has no =
 
 STOP = "[class*=st-key-compare_cancel] button"
 
