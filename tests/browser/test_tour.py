@@ -160,10 +160,11 @@ def test_it_ends_with_a_draw_to_drag(feed: Feed, *, forks: bool) -> None:
     [(1440, 900), pytest.param(1024, 768, marks=pytest.mark.thorough), (420, 860)],
 )
 def test_it_is_clear_of_the_row_the_controls_and_the_race(
-    feed: Feed, width: int, height: int
+    demo: Demo, open_page: Callable[..., Any], width: int, height: int
 ) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
-    page = feed(data_of(trace, "recorded", tour="force"), width=width, height=height)
+    link = demo.show("captions", trace, tour="force")
+    page = open_page(link, width=width, height=height, tour=True)
     shown_card(page, "draft")
     for card in ("check", "test", "bonus", "ask"):
         next_card(page, card)
