@@ -25,8 +25,11 @@ import pytest
 from specviz.record.trace import Trace
 from specviz.store import save_trace
 from tests.browser.contexts import Contexts
+from tests.browser.fed_player import player_context
 from tests.browser.time_bounds import Machine
 from tests.step_costs import home_with_step_costs
+
+__all__ = ["player_context"]  # a fixture
 
 ROOT = Path(__file__).parent.parent.parent
 _START_SECONDS = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,8 +22,8 @@ LIVE = '[data-testid="now"]'
 AHEAD, SPEED, SEEK = ('[data-testid="ahead"]', '[data-testid="speed"]', '[data-testid="seek"]')
 THROUGHPUT = ".ch-throughput"
 
-MOUNT = """(data) => {
-  const parentElement = document.querySelector('#stage');
+MOUNT = """(text) => {
+  const parentElement = document.querySelector('#stage'), data = JSON.parse(text);
   window.unmountPlayer = mountPlayer({data, parentElement, setStateValue: () => {}});
 }"""
 
@@ -38,30 +39,70 @@ REMOVE = """(path) => {
 
 Feed = Callable[..., Any]
 
+ORIGIN = "http://player.test/"  # with local storage
+_HTML = "text/html; charset=utf-8"
+
+
+@pytest.fixture(scope="session")
+def player_context(browser: Any) -> Iterator[Any]:
+    """A context whose pages are blank but for the player's script and styles.
+
+    One page stays open, so that its process draws the pages of all tests.
+    """
+    source, style = player_source()
+    script = source.replace("export default", "window.mountPlayer =")
+    html = f"<!doctype html><html lang=en><title>Player</title><style>{style}</style>"
+    html += f"<body><div id=stage></div><script>{script}</script>"
+    context = browser.new_context()
+    context.route(f"{ORIGIN}anchor", lambda route: route.fulfill(body=""))
+    context.route(ORIGIN, lambda route: route.fulfill(body=html, content_type=_HTML))
+    context.new_page().goto(f"{ORIGIN}anchor")
+    yield context
+    context.close()
+
+
+def blank_page(
+    context: Any, *, width: int = 1140, height: int = 860, root: str = "16px", **media: str
+) -> Any:
+    """Open a page without a player, with an empty storage.
+
+    Args:
+        root: The font size of the document.
+        media: Media features such as ``reduced_motion``.
+    """
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(**media)
+    page.goto(ORIGIN)
+    start = "(root) => { localStorage.clear(); document.documentElement.style.fontSize = root; }"
+    page.evaluate(start, root)
+    return page
+
+
+def send(data: JsonObject, page: Any) -> Any:
+    """Send data to the page's player, which the first data creates."""
+    page.evaluate(MOUNT, json.dumps(data))
+    next_frame(page)
+    return page
+
 
 @pytest.fixture
-def feed(browser: Any) -> Iterator[Feed]:
-    """Send data to the player on a new or an open page."""
-    source, style = player_source()
-    contexts: list[Any] = []
+def feed(player_context: Any) -> Iterator[Feed]:
+    """Send data to the player on a new or an open page; fail on script errors."""
+    pages: list[Any] = []
+    errors: list[str] = []
 
-    def show(data: JsonObject, page: Any = None, *, width: int = 1140, root: str = "16px") -> Any:
+    def show(data: JsonObject, page: Any = None, **options: Any) -> Any:
         if page is None:
-            context = browser.new_context(viewport={"width": width, "height": 860})
-            contexts.append(context)
-            page = context.new_page()
-            page.route("http://player.test/", lambda route: route.fulfill(body=""))
-            page.goto("http://player.test/")  # an origin with local storage
-            page.set_content(f"<html style='font-size:{root}'><body><div id=stage></div>")
-            page.add_style_tag(content=style)
-            page.add_script_tag(content=source.replace("export default", "window.mountPlayer ="))
-        page.evaluate(MOUNT, data)
-        next_frame(page)
-        return page
+            page = blank_page(player_context, **options)
+            pages.append(page)
+            page.on("pageerror", lambda error: errors.append(str(error)))
+        return send(data, page)
 
     yield show
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
+    assert errors == []
 
 
 def remove_player(page: Any, path: str = "/") -> None:

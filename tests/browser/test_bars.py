@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from specviz.theory.examples import WORKED_EXAMPLE
 from tests.browser.conftest import Server
+from tests.browser.contexts import Contexts
 from tests.browser.test_access import serious_violations
 
 HEARD = '[data-testid="stCode"] code'
@@ -21,9 +22,29 @@ def bars_server(serve: Callable[..., Server]) -> Server:
     return serve("tests/browser/apps/bars_app.py")
 
 
+@pytest.fixture(scope="module")
+def shared_page(bars_server: Server, contexts: Contexts) -> Iterator[tuple[Any, list[str]]]:
+    """A page for all tests, and its script errors."""
+    errors: list[str] = []
+    page = contexts.open(bars_server.url)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(bars_server.url)
+    page.wait_for_selector(handle("target", 1))
+    page.wait_for_selector(HEARD)
+    yield page, errors
+    contexts.close(page)
+
+
 @pytest.fixture
-def page(bars_server: Server, open_page: Callable[..., Any]) -> Any:
-    return opened(open_page, bars_server.url)
+def page(shared_page: tuple[Any, list[str]]) -> Iterator[Any]:
+    """The page with the initial bars, which it has again after the test."""
+    page, errors = shared_page
+    yield page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.click(".bars .reset")
+    for model in ("draft", "target"):
+        wait_to_receive(page, model)
+    assert errors == []
 
 
 def opened(open_page: Callable[..., Any], url: str, **options: Any) -> Any:
@@ -63,11 +84,6 @@ def drag(page: Any, model: str, token: int, by: int) -> None:
     for step in range(1, 9):
         page.mouse.move(x, y + by * step / 8)
     page.mouse.up()
-
-
-def test_they_open_with_the_values_from_python(page: Any) -> None:
-    assert shown(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
-    assert received(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
 
 
 def test_a_drag_moves_one_bar_and_the_others_in_proportion(page: Any) -> None:
@@ -121,10 +137,12 @@ def test_a_slow_drag_is_sent_before_it_ends(page: Any) -> None:
     page.mouse.up()
 
 
-def test_labels_are_text_with_visible_escapes(
+def test_they_open_with_the_values_from_python_and_labels_are_text_with_visible_escapes(
     bars_server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = opened(open_page, f"{bars_server.url}/?unsafe=1")
+    assert shown(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
+    assert received(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
     assert page.inner_text(".bars .names span >> nth=0") == "<b>x</b>\\u202e"
     assert page.locator(".bars .names b").count() == 0
 
@@ -158,16 +176,17 @@ def test_a_drag_updates_the_bias_page(server: Server, open_page: Callable[..., A
     page.wait_for_selector(distance)
 
 
-def test_long_names_wrap_in_a_narrow_column(
-    bars_server: Server, open_page: Callable[..., Any]
-) -> None:
-    page = opened(open_page, bars_server.url, width=320)
+def test_long_names_wrap_in_a_narrow_column(page: Any) -> None:
+    page.set_viewport_size({"width": 320, "height": 900})
     names = page.locator(".bars .names span")
     assert max(map(len, names.all_inner_texts())) > 10
     assert names.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).length") == 0
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(420, "dark"), (1100, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(420, "dark"), pytest.param(1100, "light", marks=pytest.mark.thorough)],
+)
 def test_they_fit_and_are_accessible(
     bars_server: Server, open_page: Callable[..., Any], scheme: str, width: int
 ) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from specviz.record.trace import Trace
 from tests.browser.conftest import Demo
+from tests.browser.fed_player import Feed, data_of, feed
 from tests.browser.long_runs import events_of, repeated
 from tests.browser.reading import ROUND, next_frame, seek
-from tests.browser.verdict_cards import CARD, page, trace
+from tests.browser.verdict_cards import CARD, trace
 
-__all__ = ["page", "trace"]  # fixtures
+__all__ = ["feed", "trace"]  # fixtures
 
 BESIDE = f"{CARD}.vd-beside"
 MAIN = "document.querySelector('[data-testid=stMain]')"  # the element that Streamlit scrolls
@@ -80,9 +81,8 @@ def test_card_and_token_are_both_in_view(
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_the_card_covers_no_token(demo: Demo, open_page: Callable[..., Any], trace: Trace) -> None:
-    page = open_page(demo.show("recorded", trace, state="done"))
-    page.wait_for_selector(ROUND)
+def test_the_card_covers_no_token(feed: Feed, trace: Trace) -> None:
+    page = feed(data_of(trace), width=1440, height=900)
     seek(page, sum(map(events_of, trace.rounds)))
     page.locator(f"{ROUND} [data-place]").first.click()  # far above the end of its pane
     next_frame(page)
@@ -93,10 +93,8 @@ def test_the_card_covers_no_token(demo: Demo, open_page: Callable[..., Any], tra
     assert all(each["bottom"] <= card["top"] for each in panes)
 
 
-def test_playback_pauses_while_a_card_is_open(
-    demo: Demo, open_page: Callable[..., Any], trace: Trace
-) -> None:
-    page = open_page(demo.show("plays", trace, state="recorded", tour="never"))
+def test_playback_pauses_while_a_card_is_open(feed: Feed, trace: Trace) -> None:
+    page = feed(data_of(trace, "recorded", tour="never"))
     page.wait_for_selector(f'{ROUND}[data-index="1"]')
     page.click(f'{ROUND}[data-index="0"] [data-place="0"]')
     next_frame(page)
@@ -110,7 +108,11 @@ def test_playback_pauses_while_a_card_is_open(
     )
 
 
-def test_the_wheel_scrolls_the_page_at_the_end_of_a_pane(page: Any, trace: Trace) -> None:
+def test_the_wheel_scrolls_the_page_at_the_end_of_a_pane(
+    demo: Demo, open_page: Callable[..., Any], trace: Trace
+) -> None:
+    page = open_page(demo.show("recorded", trace, state="done"), width=1140)
+    page.wait_for_selector(ROUND)
     seek(page, sum(map(events_of, trace.rounds)))
     for pane in (".text-pane .scroll", ".rounds .scroll"):
         page.evaluate(TO_THE_TOP)
@@ -118,4 +120,3 @@ def test_the_wheel_scrolls_the_page_at_the_end_of_a_pane(page: Any, trace: Trace
         page.mouse.move(frame["x"] + 40, frame["y"] + 40)
         page.mouse.wheel(0, 200)
         page.wait_for_function(f"() => {MAIN}.scrollTop > 100")
-    page.evaluate(TO_THE_TOP)

@@ -45,22 +45,6 @@ def moving_seconds(page: Any, url: str) -> float:
     return took
 
 
-def test_the_recorded_run_keeps_playing(server: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(server.url)
-    page.wait_for_selector('[data-testid="round"]', timeout=90_000)
-    page.wait_for_function(  # its end, if the page was slow
-        "(before) => { const { value, max } = document.querySelector('[data-testid=seek]');"
-        " return Number(value) > Math.min(before + 3, max - 1); }",
-        arg=int(page.input_value('[data-testid="seek"]')),
-    )
-
-
-def test_the_pair_loads_behind_it(server: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(server.url)
-    wait_for_pair(page)
-    assert state_of(page) == "recorded"  # until Run is pressed
-
-
 # Other tests start at the root of a separate server.
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", [pytest.param("/", marks=pytest.mark.thorough), "/watch"])
@@ -113,13 +97,20 @@ def test_a_link_to_a_hub_pair_fetches_nothing(
 STAGE = "#first-stage"
 
 
-def test_the_page_continues_where_the_first_view_was(
+def test_the_page_continues_where_the_first_view_was_and_loads_the_pair(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = _page_that_notes_the_place(open_page)
     page.goto(server.url)
     page.wait_for_selector(STAGE, state="detached")
     _check_places(page)
+    page.wait_for_function(  # its end, if the page was slow
+        "(before) => { const { value, max } = document.querySelector('[data-testid=seek]');"
+        " return Number(value) > Math.min(before + 3, max - 1); }",
+        arg=int(page.input_value('[data-testid="seek"]')),
+    )
+    wait_for_pair(page)
+    assert state_of(page) == "recorded"  # until Run is pressed
 
 
 @pytest.mark.thorough

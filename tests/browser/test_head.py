@@ -29,18 +29,6 @@ PLACES = """() => {
 }"""
 
 
-def test_the_race_is_in_view_without_scrolling(
-    server: Server, open_page: Callable[..., Any]
-) -> None:
-    page = open_page(server.url, width=1440, height=900)
-    wait_for_pair(page)
-    for part in (HEADLINE, COST_BARS, '[data-testid="player"]', '[data-testid="lanes"]'):
-        box = page.locator(f"#root {part}").bounding_box()
-        assert box["y"] > 0
-        assert box["y"] + box["height"] <= 900, part
-    assert "same distribution" in page.inner_text(HEADLINE)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", [1440, pytest.param(420, marks=pytest.mark.thorough)])
 def test_the_player_stays_in_place_during_a_run_and_below_its_reasons(
@@ -108,11 +96,16 @@ def test_a_narrow_status_line_cuts_the_pair_and_keeps_what_to_do(
     assert page.locator(".sum-pill").get_attribute("title") == f"{run['label']} · {run['detail']}"
 
 
-def test_moving_gamma_predicts_its_round_before_a_run(
+def test_all_is_in_view_and_moving_gamma_predicts_its_round_before_a_run(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{server.url}/?target_body=none&live=false")
+    page = open_page(f"{server.url}/?target_body=none&live=false", width=1440, height=900)
     wait_for_pair(page)
+    for part in (HEADLINE, COST_BARS, '[data-testid="player"]', '[data-testid="lanes"]'):
+        box = page.locator(f"#root {part}").bounding_box()
+        assert box["y"] > 0
+        assert box["y"] + box["height"] <= 900, part
+    assert "same distribution" in page.inner_text(HEADLINE)
     bars = page.locator(f"#root {COST_BARS}")
     assert bars.get_attribute("data-gamma") == "5"
     assert bars.get_attribute("data-predicted") == "false"

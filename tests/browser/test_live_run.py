@@ -73,17 +73,19 @@ PRESS = """() => new Promise((resolve) => {
 })"""
 
 
-def test_pressing_run_pauses_the_player_and_redraws_no_controls(page: Any) -> None:
+def test_a_run_from_click_to_figures(server: Server, open_page: Callable[..., Any]) -> None:
     messages: list[ForwardMsg] = []
+    page = open_page("about:blank", stage=True)
     page.on(
         "websocket",
         lambda socket: socket.on("framereceived", lambda each: messages.append(read(each))),
     )
-    page.reload()
+    page.goto(server.url)
     page.wait_for_selector("#first-stage", state="detached")
     wait_for_pair(page)
     page.get_by_test_id("speed").select_option("2")
     page.wait_for_function("""() => document.querySelector('[data-testid="seek"]').value > 5""")
+    page.evaluate(WATCH)
     messages.clear()
     cursors = page.evaluate(PRESS)
     # A frame in progress at the press may still be drawn, and a busy machine draws few frames.
@@ -93,6 +95,8 @@ def test_pressing_run_pauses_the_player_and_redraws_no_controls(page: Any) -> No
     }
     assert places == {0}  # 1 would be the sidebar, where the controls are
     wait_for_state(page, "done")
+    check_figures(page)
+    assert page.evaluate("() => window.seen.remounts") == 0
 
 
 def read(frame: bytes) -> ForwardMsg:
@@ -101,9 +105,8 @@ def read(frame: bytes) -> ForwardMsg:
     return message
 
 
-def test_a_run_from_click_to_figures(page: Any) -> None:
-    click_run(page)
-    wait_for_state(page, "done")
+def check_figures(page: Any) -> None:
+    """Assert that the page shows the text and the figures of the trace that it downloads."""
     trace = trace_from_json(download_trace(page))
     wait_until_whole(page, trace)
     figures = metrics(trace)
@@ -242,10 +245,12 @@ def test_a_round_is_on_the_page_soon_after_it_was_decoded(
     assert median(lags) < machine.allowed(LATE_SECONDS)
 
 
+@pytest.mark.thorough
 def test_the_player_never_remounts(long_run: dict[str, Any]) -> None:
     assert long_run["seen"]["remounts"] == 0
 
 
+@pytest.mark.thorough  # the live run of test_smoothness.py has at most 40 rows, too
 def test_seeking_to_any_round_of_a_long_run(long_run: dict[str, Any]) -> None:
     page, trace = long_run["page"], long_run["trace"]
     ends = list(accumulate(events_of(entry) for entry in trace.rounds))

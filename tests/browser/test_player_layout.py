@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Demo
+from tests.browser.fed_player import Feed, data_of, feed
 from tests.browser.long_runs import recorded
-from tests.browser.reading import ROUND, next_frame, seek
+from tests.browser.reading import next_frame, seek
+
+__all__ = ["feed"]  # a fixture
 
 BOXES = """() => {
     const box = (each) => each.getBoundingClientRect().toJSON();
@@ -26,9 +27,8 @@ def boxes(page: Any, *names: str) -> list[list[dict[str, float]]]:
     return [found[name] for name in names]
 
 
-def test_on_a_phone_the_controls_are_in_rows(demo: Demo, open_page: Callable[..., Any]) -> None:
-    page = open_page(demo.show("recorded", recorded(), state="done"), width=PHONE, height=860)
-    page.wait_for_selector(ROUND)
+def test_on_a_phone_the_controls_are_in_rows(feed: Feed) -> None:
+    page = feed(data_of(recorded()), width=PHONE)
     seek(page, 60)
     page.evaluate("() => { document.querySelector('.link-box').hidden = false; }")
     buttons, (where,), (speed,), (link,) = boxes(
@@ -53,14 +53,10 @@ def test_on_a_phone_the_controls_are_in_rows(demo: Demo, open_page: Callable[...
 
 
 @pytest.mark.parametrize("width", [1440, PHONE])
-def test_fork_buttons_are_beside_the_numbers(
-    demo: Demo, open_page: Callable[..., Any], width: int
-) -> None:
+def test_fork_buttons_are_beside_the_numbers(feed: Feed, width: int) -> None:
     trace = replace(recorded(), config=replace(recorded().config, temperature=0.0))
-    page = open_page(
-        demo.show("greedy forks", trace, state="done", forks="1"), width=width, height=900
-    )
-    page.wait_for_selector(ROUND)
+    data = data_of(trace)
+    page = feed({**data, "run": {**data["run"], "forkable": True}}, width=width, height=900)
     seek(page, 40)
     page.click("[data-testid=token][data-state=rejected] >> nth=-1")
     next_frame(page)
@@ -78,13 +74,11 @@ def test_fork_buttons_are_beside_the_numbers(
     assert all(value <= pick["left"] for value, pick in zip(values, picks, strict=True))
 
 
-def test_on_a_projector_the_rows_of_the_three_columns_align(
-    demo: Demo, open_page: Callable[..., Any]
-) -> None:
-    page = open_page(demo.show("recorded", recorded(), state="done", present="1"))
-    page.wait_for_selector(ROUND)
+def test_on_a_projector_the_rows_of_the_three_columns_align(feed: Feed) -> None:
+    page = feed(data_of(recorded()), width=1440, height=900)
     seek(page, 60)
     page.keyboard.press("p")
+    page.wait_for_selector("html[data-presenting]")
     next_frame(page)
     (heads, lists) = boxes(page, ".vd-columns h4", ".vd-columns ol")
     assert len(heads) == len(lists) == 3

@@ -134,14 +134,20 @@ def test_the_verdict_of_a_recovered_token_needs_no_scrolling(
     assert page.evaluate(BELOW, CARD) <= 0
 
 
-@pytest.mark.parametrize("key", ["p", "Escape"])
-def test_keys_leave_it(demo: Demo, open_page: Callable[..., Any], key: str) -> None:
+def test_a_link_opens_it_nothing_else_can_be_reached_and_keys_leave_it(
+    demo: Demo, open_page: Callable[..., Any]
+) -> None:
     page = open_page(demo.show("talk", recorded(), state="done", present="1"))
     assert_presented(page)
-    page.keyboard.press(key)
-    assert_left(page)
-    page.keyboard.press("P")
-    assert_presented(page)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        here = "document.activeElement === document.body || document.activeElement.closest('.sv')"
+        assert page.evaluate(f"Boolean({here})")
+    for key in ("p", "Escape"):
+        page.keyboard.press(key)
+        assert_left(page)
+        page.keyboard.press("P")
+        assert_presented(page)
 
 
 NEWEST = ".to-newest:visible"
@@ -167,19 +173,10 @@ def test_one_button_leads_both_panes_back_to_the_end(feed: Feed) -> None:
     assert page.locator(NEWEST).count() == 0
 
 
-def test_nothing_else_can_be_reached(demo: Demo, open_page: Callable[..., Any]) -> None:
-    page = open_page(demo.show("talk", recorded(), state="done", present="1"))
-    assert_presented(page)
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        here = "document.activeElement === document.body || document.activeElement.closest('.sv')"
-        assert page.evaluate(f"Boolean({here})")
-
-
-def test_on_a_phone_text_and_verdict_are_stacked(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_on_a_phone_text_and_verdict_are_stacked(feed: Feed) -> None:
     width, height = PHONE
-    link = demo.show("talk", recorded(), state="done", present="1")
-    page = open_page(link, width=width, height=height)
+    page = feed(data_of(recorded()), width=width, height=height)
+    page.keyboard.press("p")
     page.wait_for_selector(PRESENTED)
     next_frame(page)
     assert page.evaluate(VISIBLE, SMALLEST) == {"small": [], "strange": []}

@@ -143,8 +143,7 @@ def places_in_menu(page: Any) -> list[tuple[float, float]]:
     return [(box["x"], box["y"]) for box in boxes]
 
 
-def test_names_and_tags_are_in_view(library_server: Server, open_page: Callable[..., Any]) -> None:
-    page = wait_for_table(open_page(f"{library_server.url}/runs"))
+def expect_names_and_tags_in_view(page: Any) -> None:
     heads = page.locator(f"{TABLE} [role=columnheader]").all_text_contents()
     assert {"Run", "α observed", "Tags"} <= set(heads[:-1])  # the last one may be cut
     cells, columns = table._cells(EXAMPLE), table._columns()
@@ -165,6 +164,7 @@ def search_for(page: Any, query: str, found: str = "1 run") -> None:
 def open_found(server: Server, open_page: Callable[..., Any], query: str) -> Any:
     """Open the page, and select the run that a search finds."""
     page = wait_for_table(open_page(f"{server.url}/runs"))
+    expect_names_and_tags_in_view(page)
     search_for(page, query)
     select_row(page, 0)
     return page
@@ -177,7 +177,7 @@ def test_a_saved_run_opens_in_the_player(
     page.get_by_role("link", name="Open in Watch").click()
     page.wait_for_selector(STATUS)
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
-    at_rest(page)
+    page.wait_for_selector('#root [data-testid="figure-alpha-observed"]')
     assert "the first run" in page.inner_text(STATUS)
     assert figure(page, "alpha-observed") == metrics(FIRST).alpha_observed
     page.reload()  # by its own link, in another session

@@ -47,7 +47,7 @@ WATCH = """() => {
   const player = document.querySelector('[data-testid="player"]');
   const pane = player.querySelector('[data-testid="text-pane"]');
   const known = new WeakSet(pane.querySelectorAll('[data-testid="token"]'));
-  const seen = {tokens: [], rows: [], disorder: 0, replaced: 0, frames: 0};
+  const seen = {tokens: [], rows: [], disorder: 0, most: 0, replaced: 0, frames: 0};
   const take = (token) => {
     if (token.dataset?.testid !== 'token' || known.has(token)) return;
     known.add(token);
@@ -65,6 +65,7 @@ WATCH = """() => {
     const rows = [...document.querySelectorAll('[data-testid="round"]')]
       .map((row) => Number(row.dataset.index));
     if (rows.some((row, i) => i > 0 && row !== rows[i - 1] + 1)) seen.disorder += 1;
+    seen.most = Math.max(seen.most, rows.length);
     if (rows.length && seen.rows.at(-1) !== rows.at(-1)) seen.rows.push(rows.at(-1));
     window.watching = requestAnimationFrame(note);
   };
@@ -160,6 +161,7 @@ def test_every_round_is_drawn_once_and_in_order(live_run: dict[str, Any]) -> Non
     assert all(left < right for left, right in pairwise(later_rows))
     assert later_rows[-1] == len(run.rounds) - 1
     assert seen["disorder"] == 0
+    assert seen["most"] <= MAX_ROWS
 
 
 @pytest.mark.alone

@@ -46,9 +46,9 @@ def question_first() -> Trace:
     return make_trace(["r", *["a", "a", "r"] * 12], config=RunConfig(gamma=1))
 
 
-def at_question(demo: Demo, open_page: Callable[..., Any]) -> Any:
+def at_question(feed: Feed) -> Any:
     """Open the tour at the question."""
-    page = open_page(demo.show("tour", question_first(), tour="ask"), tour=True)
+    page = feed(data_of(question_first(), "recorded", tour="ask"))
     tour_to_question(page)
     return page
 
@@ -63,11 +63,9 @@ def stored_state(page: Any) -> str | None:
     return page.evaluate("localStorage.getItem('specviz.tour')")
 
 
-def test_cards_of_round_one_and_the_question_before_the_draw(
-    demo: Demo, open_page: Callable[..., Any]
-) -> None:
+def test_cards_of_round_one_and_the_question_before_the_draw(feed: Feed) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
-    page = open_page(demo.show("captions", trace, tour="ask"), tour=True)
+    page = feed(data_of(trace, "recorded", tour="ask"))
     shown_card(page, "draft")
     page.wait_for_selector(f'{ROUND} [data-state="drafted"]')
     next_card(page, "check")
@@ -102,10 +100,8 @@ def test_cards_of_round_one_and_the_question_before_the_draw(
         ("Reject", "which was right. "),
     ],
 )
-def test_the_tour_replies_to_the_guess(
-    demo: Demo, open_page: Callable[..., Any], choice: str, reply: str
-) -> None:
-    page = at_question(demo, open_page)
+def test_the_tour_replies_to_the_guess(feed: Feed, choice: str, reply: str) -> None:
+    page = at_question(feed)
     page.click(f"{TOUR} button:text-is('{choice}')")
     page.wait_for_selector(f"{TOUR}:has-text('The random draw was 0.75')")
     assert reply in page.inner_text(TOUR)
@@ -132,11 +128,9 @@ def test_the_tour_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
 
 
 @pytest.mark.parametrize("forks", [True, pytest.param(False, marks=pytest.mark.thorough)])
-def test_it_ends_with_a_draw_to_drag(
-    demo: Demo, open_page: Callable[..., Any], *, forks: bool
-) -> None:
-    link = demo.show("tour", question_first(), tour="ask", **({"forks": "1"} if forks else {}))
-    page = open_page(link, tour=True)
+def test_it_ends_with_a_draw_to_drag(feed: Feed, *, forks: bool) -> None:
+    data = data_of(question_first(), "recorded", tour="ask")
+    page = feed({**data, "run": {**data["run"], "forkable": forks}})
     tour_to_question(page)
     page.keyboard.press("Tab")  # from the question to Accept
     page.keyboard.press("Enter")
@@ -181,10 +175,9 @@ def test_it_is_clear_of_the_row_the_controls_and_the_race(
             assert under or tour["y"] + tour["height"] <= other["y"], (card, part)
 
 
-def test_it_respects_reduced_motion(demo: Demo, open_page: Callable[..., Any]) -> None:
-    page = open_page("about:blank", tour=True)
-    page.emulate_media(reduced_motion="reduce")
-    page.goto(demo.show("tour", question_first(), tour="ask"))
+def test_it_respects_reduced_motion(feed: Feed) -> None:
+    data = data_of(question_first(), "recorded", tour="ask")
+    page = feed(data, reduced_motion="reduce")
     for card in ("check", "test"):
         next_card(page, card)
         next_frame(page)
@@ -192,22 +185,23 @@ def test_it_respects_reduced_motion(demo: Demo, open_page: Callable[..., Any]) -
         assert page.eval_on_selector(TOUR, "e => e.getAnimations({subtree: true}).length") == 0
 
 
-def test_it_can_be_skipped_and_opens_once(demo: Demo, open_page: Callable[..., Any]) -> None:
-    page = at_question(demo, open_page)
+def test_it_can_be_skipped_and_opens_once(feed: Feed) -> None:
+    page = at_question(feed)
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_selector(TOUR, state="hidden")
     next_frame(page)
     assert page.inner_text(PLAY) == "Pause"
     page.reload()
+    feed(data_of(question_first(), "recorded", tour="ask"), page)
     page.wait_for_selector(f"{ROUND} [data-place]")
     next_frame(page)
     assert page.is_hidden(TOUR)
     assert page.input_value('[data-testid="speed"]') == "1"
 
 
-def test_it_ends_when_the_user_takes_over(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_it_ends_when_the_user_takes_over(feed: Feed) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
-    page = open_page(demo.show("captions", trace, tour="ask"), tour=True)
+    page = feed(data_of(trace, "recorded", tour="ask"))
     page.wait_for_selector(TOUR)
     page.click('[data-testid="step-round"]')
     page.click('[data-testid="step-round"]')

@@ -12,6 +12,8 @@ import pytest
 
 from specviz.record.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
 from tests.browser.conftest import Demo, Server
+from tests.browser.contexts import Contexts
+from tests.browser.fed_player import Feed, blank_page, data_of, feed, send
 from tests.browser.reading import (
     ROUND,
     TEXT_TOKENS,
@@ -23,6 +25,8 @@ from tests.browser.reading import (
 )
 from tests.traces import make_round, make_trace
 from tests.ui.test_plain_text import HOSTILE
+
+__all__ = ["feed"]  # a fixture
 
 LONG = "verylong" * 38
 SHOWN = {
@@ -79,24 +83,24 @@ def unsafe_trace() -> Trace:
     return make_trace(rounds, config=RunConfig(gamma=3), prompt=prompt_of(tuple(SHOWN)))
 
 
-def open_at(browser: Any, address: str, width: int, height: int) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": width, "height": height})
-    page = context.new_page()
-    page.goto(address)
+@pytest.fixture(scope="module")
+def wide(demo: Demo, contexts: Contexts) -> Iterator[Any]:
+    """The page that Streamlit draws."""
+    url = demo.show("unsafe", unsafe_trace(), state="done")
+    page = contexts.open(url, width=1140)
+    page.goto(url)
     page.wait_for_selector(ROUND)
     next_frame(page)
     yield page
-    context.close()
+    contexts.close(page)
 
 
 @pytest.fixture(scope="module")
-def wide(demo: Demo, browser: Any) -> Iterator[Any]:
-    yield from open_at(browser, demo.show("unsafe", unsafe_trace(), state="done"), 1140, 900)
-
-
-@pytest.fixture(scope="module")
-def narrow(demo: Demo, browser: Any) -> Iterator[Any]:
-    yield from open_at(browser, demo.show("unsafe", unsafe_trace(), state="done"), 420, 860)
+def narrow(player_context: Any) -> Iterator[Any]:
+    """The player alone."""
+    page = send(data_of(unsafe_trace()), blank_page(player_context, width=420))
+    yield page
+    page.close()
 
 
 def assert_whole(page: Any) -> None:
@@ -195,11 +199,9 @@ def trace_of_bytes() -> Trace:
     )  # fmt: skip
 
 
-def test_split_characters_are_joined(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_split_characters_are_joined(feed: Feed) -> None:
     trace = trace_of_bytes()
-    page = open_page(demo.show("spelt", trace, state="done"), width=1140)
-    page.wait_for_selector(ROUND)
-    next_frame(page)
+    page = feed(data_of(trace))
     assert text_of(page) == trace.prompt.text + trace.text == "Öl ü🙂’"
     each = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")
     assert each == ["", "Ö", "l ", "", "ü", "", "", "", "🙂", "", "", "’"]
@@ -211,11 +213,9 @@ def test_split_characters_are_joined(demo: Demo, open_page: Callable[..., Any]) 
     assert "\ufffd" not in card
 
 
-def test_an_older_trace_is_shown_as_its_text(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_an_older_trace_is_shown_as_its_text(feed: Feed) -> None:
     trace = replace(trace_of_bytes(), pieces={})
-    page = open_page(demo.show("older", trace, state="done"), width=1140)
-    page.wait_for_selector(ROUND)
-    next_frame(page)
+    page = feed(data_of(trace))
     assert text_of(page) == "Öl ü🙂’"
 
 
@@ -255,9 +255,9 @@ def test_right_to_left_words_stay_in_order(wide: Any) -> None:
     assert all(lefts == sorted(lefts) for lefts in lines.values())
 
 
-def test_a_long_token_fits_in_the_tour(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_a_long_token_fits_in_the_tour(feed: Feed) -> None:
     trace = make_trace([with_text(make_round("r"), LONG)], config=RunConfig(gamma=1))
-    page = open_page(demo.show("long-token", trace, tour="force"), width=420, height=860)
+    page = feed(data_of(trace, "recorded", tour="force"), width=420)
     tour_to_question(page)
     box = settled_box(page, "[data-testid=tour] .choices")
     assert_whole(page)
@@ -265,12 +265,10 @@ def test_a_long_token_fits_in_the_tour(demo: Demo, open_page: Callable[..., Any]
     assert box["y"] + box["height"] <= player["y"] + player["height"]
 
 
-def test_a_prompt_of_two_thousand_tokens(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_a_prompt_of_two_thousand_tokens(feed: Feed) -> None:
     words = tuple(f" word{i}" for i in range(2000))
     trace = make_trace(["aar", "aaa"], prompt=prompt_of(words))
-    page = open_page(demo.show("long-prompt", trace, state="done"), width=1140)
-    page.wait_for_selector(ROUND)
-    next_frame(page)
+    page = feed(data_of(trace))
     shown = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")
     assert shown[:2000] == list(words)
     assert "".join(shown[2000:]) == trace.text

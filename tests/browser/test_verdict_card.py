@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from specviz.record.trace import Round, RunConfig, Trace
-from tests.browser.conftest import Demo
-from tests.browser.reading import ROUND, next_frame
+from tests.browser.fed_player import Feed, data_of, feed
+from tests.browser.reading import next_frame
 from tests.browser.verdict_cards import (
     CARD,
     DRAW,
@@ -30,7 +29,7 @@ from tests.browser.verdict_cards import (
 )
 from tests.traces import make_candidate, make_round, make_trace
 
-__all__ = ["page", "trace"]  # fixtures
+__all__ = ["feed", "page", "trace"]  # fixtures
 
 
 def test_the_sentence_of_a_rejected_token(page: Any, trace: Trace) -> None:
@@ -147,11 +146,10 @@ def one_hot(entry: Round) -> Round:
     return replace(entry, candidates=tuple(certain))
 
 
-def test_the_sentences_of_a_greedy_run(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_the_sentences_of_a_greedy_run(feed: Feed) -> None:
     rounds = [one_hot(make_round(kind)) for kind in ("ar", "aa")]
     greedy = make_trace(rounds, config=RunConfig(gamma=2, temperature=0.0))
-    page = open_page(demo.show("greedy", greedy, state="done"))
-    page.wait_for_selector(ROUND)
+    page = feed(data_of(greedy))
     choose(page, greedy, 0, 1)
     assert plain_text(page, SENTENCE) == (
         "Greedy: the target’s likeliest token is ·w11; the draft proposed ·w11: rejected."
@@ -165,11 +163,10 @@ def test_the_sentences_of_a_greedy_run(demo: Demo, open_page: Callable[..., Any]
 
 
 def test_at_temperature_0_the_third_column_has_the_likeliest_token(
-    demo: Demo, open_page: Callable[..., Any], trace: Trace
+    feed: Feed, trace: Trace
 ) -> None:
     greedy = replace(trace, config=replace(trace.config, temperature=0.0))
-    page = open_page(demo.show("as greedy", greedy, state="done"))
-    page.wait_for_selector(ROUND)
+    page = feed(data_of(greedy))
     entry = rejections(trace)[0]
     failed = entry.candidates[first_rejected(entry)]
     assert failed.insight is not None
@@ -181,13 +178,12 @@ def test_at_temperature_0_the_third_column_has_the_likeliest_token(
     assert page.inner_text(f"{CARD} .vd-of-rest h4").strip() == "target at temperature 0"
 
 
-def test_the_sentences_of_a_lossy_run(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_the_sentences_of_a_lossy_run(feed: Feed) -> None:
     config = RunConfig(gamma=2, rule="over-accept", epsilon=0.2)
     accepted = make_candidate("a", token_id=10, uniform=0.75)  # accepted only because of ε
     rejected = make_candidate("r", token_id=11, uniform=0.9375)
     lossy = make_trace([replace(make_round("ar"), candidates=(accepted, rejected))], config=config)
-    page = open_page(demo.show("lossy", lossy, state="done"))
-    page.wait_for_selector(ROUND)
+    page = feed(data_of(lossy))
     choose(page, lossy, 0, 0)
     assert plain_text(page, SENTENCE) == (
         "The draft gave ·w10 50 %, the target 25 %; with ε = 0.20 added, "

@@ -122,6 +122,7 @@ OFFERED = """() => ['fork-here', 'no-fork'].filter((each) =>
   document.querySelector(`[data-testid=${each}]`)?.checkVisibility())"""
 
 
+@pytest.mark.thorough  # the player alone shows either; a payload says which
 def test_a_first_visit_offers_a_fork_of_the_recorded_run_or_says_why_not(
     server: Server, open_page: Callable[..., Any], trace: Trace
 ) -> None:

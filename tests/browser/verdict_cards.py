@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.record.trace import Round, Trace
-from tests.browser.conftest import Demo
+from tests.browser.fed_player import blank_page, data_of, send
 from tests.browser.long_runs import events_of, recorded
 from tests.browser.reading import ROUND, next_frame, seek
 
@@ -27,15 +27,11 @@ def trace() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def page(demo: Demo, browser: Any, trace: Trace) -> Iterator[Any]:
+def page(player_context: Any, trace: Trace) -> Iterator[Any]:
     """The recorded run at its end."""
-    context = browser.new_context(viewport={"width": 1140, "height": 900})
-    opened = context.new_page()
-    opened.goto(demo.show("recorded", trace, state="done"))
-    opened.wait_for_selector(ROUND)
-    next_frame(opened)
+    opened = send(data_of(trace), blank_page(player_context, height=900))
     yield opened
-    context.close()
+    opened.close()
 
 
 def choose(page: Any, trace: Trace, index: int, place: int) -> None:
