@@ -44,6 +44,7 @@ RATIOS = {
 }
 BODY = "10M"
 FIXED = Assistance(gamma=5, threshold=0.0)
+SHORT = 16  # tokens of a text where no time matters
 GRID = (Assistance(gamma=3, threshold=0.0), Assistance(gamma=5, threshold=0.4))
 
 
@@ -165,8 +166,8 @@ def test_notice_for_a_body_that_the_target_cannot_have(
 def interleave(pair: Pair) -> TimedLanes:
     """All lanes once on one prompt."""
     rivals = transformers_lanes(pair, fixed=FIXED, defaults=Assistance(), best=GRID[0])
-    lanes = (*own_lanes(pair, bench._config(48)), *rivals)
-    texts = bench._texts(pair, few_presets()[:1], 48)
+    lanes = (*own_lanes(pair, bench._config(SHORT)), *rivals)
+    texts = bench._texts(pair, few_presets()[:1], SHORT)
     return time_lanes(pair, lanes, texts, 1, lambda _: None)
 
 
@@ -183,14 +184,20 @@ def test_diverging_lane_fails_or_is_reported(pair: Pair, monkeypatch: pytest.Mon
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
     monkeypatch.setattr(lanes, "generate", altered)
-    messages = "'transformers generate' diverged from plain decoding at token 48 of the story"
+    messages = f"'transformers generate' diverged from plain decoding at token {SHORT} of the story"
     with pytest.raises(PairError, match=messages):
         interleave(pair)
     timed = interleave(in_half(pair))
     (parted,) = timed.parted
-    assert (parted.lane, parted.kind, parted.position) == ("transformers generate", "story", 47)
-    assert parted.margin == pytest.approx(margin_at(pair, few_presets()[0].text, 47), abs=1e-4)
-    assert timed.texts[0].num_tokens == 48
+    assert (parted.lane, parted.kind, parted.position) == (
+        "transformers generate",
+        "story",
+        SHORT - 1,
+    )
+    assert parted.margin == pytest.approx(
+        margin_at(pair, few_presets()[0].text, SHORT - 1), abs=1e-4
+    )
+    assert timed.texts[0].num_tokens == SHORT
 
 
 def margin_at(pair: Pair, text: str, position: int) -> float:

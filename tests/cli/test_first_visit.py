@@ -25,6 +25,7 @@ def test_the_speedup_comes_after_the_first_round() -> None:
     assert visit.speedup > 0
 
 
+@pytest.mark.thorough
 def test_refuses_a_body_that_does_not_fit_as_the_page_does() -> None:
     with pytest.raises(DeviceError, match="does not fit"):
         first_visit(PairSpec(device="cpu", threads=1, target_body="100B"))
