@@ -144,7 +144,7 @@ def test_rejection_and_bias_add_up_to_the_distance_at_every_token(epsilon: float
     assert check.largest_gap < 1e-5
     assert abs(check.gap.mean()) < 3e-6
     assert check.distance.max() > 0.5
-    lossless_share = rejection_count([lossless_run(seed) for seed in range(2)])
+    lossless_share = rejection_count([lossless_run(0)])
     assert check.mean_reject < 0.8 * lossless_share.expected / lossless_share.num_tested
 
 

@@ -141,7 +141,7 @@ def test_a_wrong_state_to_continue_from_shows_from_position_2_on(models: Models)
 @pytest.mark.parametrize(
     ("condition", "cause"),
     [
-        ("repeated", "prefix cache"),
+        pytest.param("repeated", "prefix cache", marks=pytest.mark.thorough),
         pytest.param("concurrent", "at once", marks=pytest.mark.thorough),
         pytest.param("sampled", "temperature 0.7", marks=pytest.mark.thorough),
     ],
