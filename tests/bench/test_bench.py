@@ -58,10 +58,19 @@ def few_presets() -> tuple[Preset, ...]:
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
     """Use fewer prompts, a smaller grid and shorter timing in the real bench."""
+    amount = bench._amount
+
+    def half(repeats: int, *, quick: bool) -> Any:
+        found = amount(repeats, quick=quick)
+        assert (found.num_tokens, found.body_tokens) == (48, 32)
+        return replace(found, num_tokens=32, body_tokens=24)
+
     with pytest.MonkeyPatch.context() as patch:
         for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
+        patch.setattr(bench, "_amount", half)
+        patch.setattr("specviz.bench.bench_figures._FORECAST_GAMMAS", (2,))
         patch.setattr("specviz.bench.bench_figures._TIMING_SECONDS", 0.1)
         yield
 
@@ -110,7 +119,7 @@ def test_times_every_lane(result: dict[str, Any]) -> None:
     assert len(set(names)) == len(names) == 7 + 3
     for row in result["rows"]:
         assert row["seconds"] > 0
-        tokens = 48 if row["body"] == "none" else 32
+        tokens = 32 if row["body"] == "none" else 24
         assert row["tokens_per_second"] == pytest.approx(2 * tokens / row["seconds"])
 
 
@@ -136,9 +145,9 @@ def test_reports_all_figures(result: dict[str, Any], messages: list[str]) -> Non
     assert result["settings"] == {
         "gamma": 5,
         "repeats": 1,
-        "max_new_tokens": 48,
+        "max_new_tokens": 32,
         "body": BODY,
-        "max_new_tokens_with_body": 32,
+        "max_new_tokens_with_body": 24,
         "llamacpp": None,
     }
     assert set(result["pairs"]) == {"none", BODY}
