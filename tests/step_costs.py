@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from specviz.engine import load_pair
-from specviz.engine.decoding import cost_columns
+from specviz.engine.decoding import cost_columns, costs
 from specviz.engine.model.pair import Pair
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
@@ -19,9 +20,11 @@ from tests.traces import make_costs
 
 @pytest.fixture(scope="package", autouse=True)
 def rough_costs() -> Iterator[None]:
-    """Measure without warm-up, which takes most of the time for a tiny pair."""
+    """Measure without warm-up and each cost only once; a tiny pair needs no more."""
+    once = partial(costs.measure_step_costs, repeats=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cost_columns, "_WARM_UP", 0.0)
+        patch.setattr(costs, "measure_step_costs", once)
         yield
 
 

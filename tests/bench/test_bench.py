@@ -44,6 +44,7 @@ RATIOS = {
 }
 BODY = "10M"
 FIXED = Assistance(gamma=5, threshold=0.0)
+SHORT = 16  # tokens of a text where no time matters
 GRID = (Assistance(gamma=3, threshold=0.0), Assistance(gamma=5, threshold=0.4))
 
 
@@ -57,10 +58,19 @@ def few_presets() -> tuple[Preset, ...]:
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
     """Use fewer prompts, a smaller grid and shorter timing in the real bench."""
+    amount = bench._amount
+
+    def half(repeats: int, *, quick: bool) -> Any:
+        found = amount(repeats, quick=quick)
+        assert (found.num_tokens, found.body_tokens) == (48, 32)
+        return replace(found, num_tokens=32, body_tokens=24)
+
     with pytest.MonkeyPatch.context() as patch:
         for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
+        patch.setattr(bench, "_amount", half)
+        patch.setattr("specviz.bench.bench_figures._FORECAST_GAMMAS", (2,))
         patch.setattr("specviz.bench.bench_figures._TIMING_SECONDS", 0.1)
         yield
 
@@ -109,7 +119,7 @@ def test_times_every_lane(result: dict[str, Any]) -> None:
     assert len(set(names)) == len(names) == 7 + 3
     for row in result["rows"]:
         assert row["seconds"] > 0
-        tokens = 48 if row["body"] == "none" else 32
+        tokens = 32 if row["body"] == "none" else 24
         assert row["tokens_per_second"] == pytest.approx(2 * tokens / row["seconds"])
 
 
@@ -135,9 +145,9 @@ def test_reports_all_figures(result: dict[str, Any], messages: list[str]) -> Non
     assert result["settings"] == {
         "gamma": 5,
         "repeats": 1,
-        "max_new_tokens": 48,
+        "max_new_tokens": 32,
         "body": BODY,
-        "max_new_tokens_with_body": 32,
+        "max_new_tokens_with_body": 24,
         "llamacpp": None,
     }
     assert set(result["pairs"]) == {"none", BODY}
@@ -165,8 +175,8 @@ def test_notice_for_a_body_that_the_target_cannot_have(
 def interleave(pair: Pair) -> TimedLanes:
     """All lanes once on one prompt."""
     rivals = transformers_lanes(pair, fixed=FIXED, defaults=Assistance(), best=GRID[0])
-    lanes = (*own_lanes(pair, bench._config(48)), *rivals)
-    texts = bench._texts(pair, few_presets()[:1], 48)
+    lanes = (*own_lanes(pair, bench._config(SHORT)), *rivals)
+    texts = bench._texts(pair, few_presets()[:1], SHORT)
     return time_lanes(pair, lanes, texts, 1, lambda _: None)
 
 
@@ -183,14 +193,20 @@ def test_diverging_lane_fails_or_is_reported(pair: Pair, monkeypatch: pytest.Mon
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
     monkeypatch.setattr(lanes, "generate", altered)
-    messages = "'transformers generate' diverged from plain decoding at token 48 of the story"
+    messages = f"'transformers generate' diverged from plain decoding at token {SHORT} of the story"
     with pytest.raises(PairError, match=messages):
         interleave(pair)
     timed = interleave(in_half(pair))
     (parted,) = timed.parted
-    assert (parted.lane, parted.kind, parted.position) == ("transformers generate", "story", 47)
-    assert parted.margin == pytest.approx(margin_at(pair, few_presets()[0].text, 47), abs=1e-4)
-    assert timed.texts[0].num_tokens == 48
+    assert (parted.lane, parted.kind, parted.position) == (
+        "transformers generate",
+        "story",
+        SHORT - 1,
+    )
+    assert parted.margin == pytest.approx(
+        margin_at(pair, few_presets()[0].text, SHORT - 1), abs=1e-4
+    )
+    assert timed.texts[0].num_tokens == SHORT
 
 
 def margin_at(pair: Pair, text: str, position: int) -> float:

@@ -310,7 +310,10 @@ def test_a_closed_pipe_exits_silently(tmp_path: Path) -> None:
     assert errors == b""
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["ascii", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("latin-1", "utf-8"))],
+)
 def test_prints_in_any_terminal_encoding(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "trace.json"
     save_trace(make_trace(), path)

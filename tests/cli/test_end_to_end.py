@@ -6,9 +6,9 @@ Runs are processes of their own where that matters; the rest go through ``main``
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
-import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from specviz.cli import main
 from specviz.store import load_trace
 from tests.cli.tiny_models import PROMPT, folder, forked, home, models
 from tests.engine.asking import load
+from tests.killing import KilledCommand
 from tests.step_costs import place_step_costs
 
 __all__ = ["folder", "home"]  # fixtures
@@ -199,21 +200,19 @@ def test_the_same_seed_gives_the_same_run(
 def test_ctrl_c_saves_the_rounds_so_far(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "trace.json"
     slow = ["--gamma", "1", "--max-new-tokens", "450", "--ignore-eos", "--step", "library"]
-    run = subprocess.Popen(
-        [sys.executable, "-m", "specviz", "run", PROMPT, *models(folder), *slow, "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    assert run.stdout is not None
-    seen = [run.stdout.readline()]
-    while seen[-1] and not seen[-1].startswith("    2  "):  # until the third round
-        seen.append(run.stdout.readline())
-    run.send_signal(signal.SIGINT)
-    printed, errors = run.communicate(timeout=60)
-    assert (run.returncode, errors) == (130, f"saved {out}\n")
+    words = ["run", PROMPT, *models(folder), *slow, "--out", str(out)]
+    command = KilledCommand("specviz.cli:main", words=words, folder=tmp_path)
+    run = command.start()
+    deadline = time.monotonic() + 60
+    while "\n    2  " not in command.out.read_text():  # until the third round
+        assert time.monotonic() < deadline, command.err.read_text()
+        time.sleep(0.005)
+    os.kill(run.pid, signal.SIGINT)
+    assert run.wait(60) == 130
+    printed = command.out.read_text()
+    assert command.err.read_text() == f"saved {out}\n"
     trace = load_trace(out)
     assert (trace.finish, trace.baseline) == ("stopped", None)
     assert 3 <= len(trace.rounds) < 200
-    assert f"{len(trace.rounds) - 1:>5}  " in "".join(seen) + printed
+    assert f"{len(trace.rounds) - 1:>5}  " in printed
     assert "The target alone was not measured." in printed

@@ -10,11 +10,14 @@ import pytest
 from specviz.cli.first_visit import first_visit
 from specviz.errors import DeviceError
 from specviz.record.pairs import PairSpec
+from tests.ready_processes import fork_workers
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """An empty data folder, and workers that are forked, as their start takes seconds."""
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    fork_workers(request, monkeypatch)
 
 
 def test_the_speedup_comes_after_the_first_round() -> None:

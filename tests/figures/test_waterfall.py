@@ -235,7 +235,7 @@ def runs(draw: st.DrawFn) -> Trace:
     return make_trace(rounds, config=config, step_costs=costs, baseline=passes)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(trace=runs())
 def test_changes_add_up_to_the_observed_speedup(trace: Trace) -> None:
     figures = metrics(trace, intervals=False)
@@ -254,7 +254,7 @@ def test_changes_add_up_to_the_observed_speedup(trace: Trace) -> None:
     json.dumps(found.as_dict(), allow_nan=False)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(trace=traces())
 def test_there_is_a_waterfall_or_a_reason(trace: Trace) -> None:
     figures = metrics(trace, intervals=False)

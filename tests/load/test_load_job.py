@@ -112,7 +112,7 @@ def test_a_sweep_finds_the_known_law(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stop_keeps_the_finished_blocks() -> None:
-    with engines(replace(QUICK, seconds=2.0)) as (order, _):
+    with engines(replace(QUICK, seconds=1.0)) as (order, _):
         job = LoadJob(order)
         thread = Thread(target=job.carry_out)
         thread.start()

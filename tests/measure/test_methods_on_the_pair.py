@@ -63,6 +63,7 @@ def test_drafts_and_trees_match_their_recorded_expectations() -> None:
     assert max(map(widest, points)) < joint_deviations(2 * len(points))
 
 
+@pytest.mark.thorough
 def test_an_expectation_that_ignores_rejected_siblings_does_not_fit() -> None:
     """As if each sibling were judged against the target alone, ignoring rejected siblings."""
     eight = of_method(METHODS.index({"num_drafts": 8}))

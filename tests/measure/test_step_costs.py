@@ -106,7 +106,15 @@ def test_without_a_draft_model_there_are_no_draft_steps(
     assert step_costs(alone, LOOKUP) == first
 
 
-@pytest.mark.parametrize("damage", ["truncated", "a cost of nothing", "another key", "no JSON"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("truncated", marks=pytest.mark.thorough),
+        "a cost of nothing",
+        "another key",
+        "no JSON",
+    ],
+)
 def test_a_damaged_table_is_measured_again(
     pair: Pair, empty_home: Path, quick: None, damage: str
 ) -> None:
@@ -136,7 +144,9 @@ def test_a_long_context_window_uses_the_standard_contexts(pair: Pair) -> None:
     assert costs.contexts == (32, 256, 1024)
 
 
-@pytest.mark.parametrize("context", [20, 24, 40, 96])
+@pytest.mark.parametrize(
+    "context", [20, *(pytest.param(each, marks=pytest.mark.thorough) for each in (24, 40)), 96]
+)
 def test_a_short_context_window_is_never_exceeded(
     context: int, empty_home: Path, quick: None
 ) -> None:

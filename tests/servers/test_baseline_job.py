@@ -60,9 +60,16 @@ def work_of(engines: tuple[Served, Served]) -> BaselineJob:
     return BaselineJob(BaselineRequest(trace=answered(info), alone=alone), "an answer")
 
 
-def test_asks_both_engines_in_turn(engines: tuple[Served, Served]) -> None:
+def test_asks_both_engines_in_turn_each_with_its_own_key(
+    engines: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, engine in zip((SERVER_KEY, BASELINE_KEY), engines, strict=True):
+        monkeypatch.setenv(name, f"key-of-{name}")
+        monkeypatch.setenv(f"{name}_FOR", engine.address)
     job = work_of(engines)
     before = [len(each.bodies) for each in engines]
+    for engine in engines:
+        engine.asked.clear()
     job.carry_out()
     assert job.error is None
     assert (job.state, len(job.blocks), job.progress) == ("done", BLOCKS, (MOST_ANSWERS,) * 2)
@@ -74,17 +81,6 @@ def test_asks_both_engines_in_turn(engines: tuple[Served, Served]) -> None:
     assert found.low is not None
     assert 1 < found.value < 6
 
-
-def test_each_engine_gets_its_own_key(
-    engines: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, engine in zip((SERVER_KEY, BASELINE_KEY), engines, strict=True):
-        monkeypatch.setenv(name, f"key-of-{name}")
-        monkeypatch.setenv(f"{name}_FOR", engine.address)
-    job = work_of(engines)
-    for engine in engines:
-        engine.asked.clear()
-    job.carry_out()
     for name, engine in zip((SERVER_KEY, BASELINE_KEY), engines, strict=True):
         keys = {headers.get("Authorization") for _, headers in engine.asked}
         assert keys == {f"Bearer key-of-{name}"}

@@ -220,13 +220,13 @@ def test_accepts_slow_engines_with_keep_alive_lines() -> None:
         handler.event({"choices": [{"delta": {"role": "assistant", "content": None}}]})
         for text in ("a", "b"):
             for _ in range(3):
-                handler.served.over.wait(0.4)
+                handler.served.over.wait(0.25)
                 handler.wfile.write(b": keep-alive\n\n\n")
             handler.event({"choices": [{"delta": {"content": text}}], "usage": None})
         handler.event({"choices": [{"delta": {}, "finish_reason": "length"}]})
         handler.event({"choices": [], "usage": {"prompt_tokens": 1}})
 
-    limits = Limits(connect=1.0, between=1.0, total=10.0)
+    limits = Limits(connect=1.0, between=0.65, total=10.0)
     with served({"/v1/chat/completions": Page(behave=slow)}) as server:
         settings = replace(SETTINGS, chat=True)
         answer = ask(info_of("openai", server.address), "Once", settings, limits=limits)

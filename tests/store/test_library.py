@@ -348,7 +348,7 @@ def _long_text(trace: Trace) -> Trace:
     [
         (Query(limit=50), 10_000),
         (Query(search="run 4711", limit=50), 1),
-        (Query(search="no such words", limit=50), 0),
+        pytest.param(Query(search="no such words", limit=50), 0, marks=pytest.mark.thorough),
         (Query(kinds=(None,), tags=("t3",), sort="speedup", limit=50), 476),
         (Query(sort="gamma", offset=9_900, limit=50), 10_000),
     ],

@@ -75,7 +75,7 @@ def test_raced_gammas() -> None:
 def test_short_run_uses_its_settings() -> None:
     """Each run has the next prompt, and after the last one another seed."""
     pair = embedded()
-    config = replace(CONFIG, num_drafts=3, max_new_tokens=40)
+    config = replace(CONFIG, num_drafts=3, max_new_tokens=16)
     study = ShortRunStudy(items=ITEMS, config=config, gammas=(2,))
     found = [each for each in study.find(pair) if each is not None]
     assert len(found) == study.count == 6

@@ -58,12 +58,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("kind", "positions"), [("eagle3", 3), ("small", 1)])
+@pytest.mark.parametrize(("kind", "positions", "steps"), [("eagle3", 3, 200), ("small", 1, 100)])
 def test_a_target_that_follows_its_last_token_is_learned(
-    kind: Any, positions: int, tmp_path: Path
+    kind: Any, positions: int, steps: int, tmp_path: Path
 ) -> None:
     """An EAGLE-3 head and a model read that token, so the best acceptance is 1."""
-    values = carried_out(replace(PLAN, kind=kind, steps=300, rate=2e-2), tmp_path)
+    values = carried_out(replace(PLAN, kind=kind, steps=steps, rate=2e-2), tmp_path)
     accepted = result_of(values).accepted
     assert all(each > 0.9 for each in accepted[:positions]), accepted
 
@@ -106,7 +106,7 @@ def _steps_in(text: Text) -> torch.Tensor:
     return torch.stack((text.ids[:-1], text.ids[1:]), 1).long()
 
 
-@pytest.mark.parametrize("kind", ["eagle3", "small"])
+@pytest.mark.parametrize("kind", ["eagle3", pytest.param("small", marks=pytest.mark.thorough)])
 def test_a_reduced_vocabulary_limits_acceptance_to_what_it_covers(
     kind: Any, tmp_path: Path
 ) -> None:
@@ -196,13 +196,14 @@ KILLS: dict[str, Callable[[int, Any], bool]] = {
     "while states are computed": lambda _, value: isinstance(value, Computing),
     **{f"after step {step}": _at_step(step) for step in (1, 7, 20, 30, 39, 40)},
 }
+OFTEN = ("while texts are written", "while states are computed", "after step 30")
 
 
 @pytest.mark.parametrize(
     "kill",
     [
-        pytest.param(kill, id=name, marks=() if place % 2 else pytest.mark.thorough)
-        for place, (name, kill) in enumerate(KILLS.items())
+        pytest.param(kill, id=name, marks=() if name in OFTEN else pytest.mark.thorough)
+        for name, kill in KILLS.items()
     ],
 )
 def test_killed_at_any_moment_it_resumes_to_the_same_weights(
@@ -337,13 +338,11 @@ def test_impossible_plans_are_refused(wrong: dict[str, Any]) -> None:
         TextPlan(count=0)
 
 
-def test_the_weights_depend_on_plan_and_seed_alone(finished: Path, tmp_path: Path) -> None:
-    carried_out(PLAN, tmp_path / "again")
-    other = replace(PLAN, seed=1)
-    carried_out(other, tmp_path / "other")
+def test_another_seed_gives_other_weights(finished: Path, tmp_path: Path) -> None:
+    """The same seed gives the same weights even after a kill, as the tests above show."""
+    carried_out(replace(PLAN, seed=1), tmp_path)
     first = weights_of(finished)
-    assert all(torch.equal(first[n], t) for n, t in weights_of(tmp_path / "again").items())
-    assert any(not torch.equal(first[n], t) for n, t in weights_of(tmp_path / "other").items())
+    assert any(not torch.equal(first[n], t) for n, t in weights_of(tmp_path).items())
 
 
 def test_places_are_those_of_the_authors_where_the_target_is_deep_enough() -> None:

@@ -115,7 +115,7 @@ def test_an_interrupted_batch_goes_on_where_it_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair, _ = chat_pair()
-    plan = TextPlan(count=12, longest=120, turns=2, together=4)
+    plan = TextPlan(count=8, longest=80, turns=2, together=4)
     whole = [*collect(pair, target_of(pair, 256), plan, tmp_path / "whole")]
     monkeypatch.setattr(written_texts, "KEPT_EVERY", 0.0)
     written, folder = 0, tmp_path / "parts"
@@ -155,7 +155,7 @@ def test_a_chat_model_writes_both_sides_of_conversations(tmp_path: Path) -> None
 
 def test_a_chat_model_answers_tasks_about_passages_that_it_wrote(tmp_path: Path) -> None:
     pair, _ = chat_pair()
-    plan = TextPlan(count=40, longest=250, task_share=1)
+    plan = TextPlan(count=26, longest=250, task_share=1)
     for _ in collect(pair, target_of(pair, 250), plan, tmp_path):
         pass
     texts = read_texts(plan, tmp_path).texts
