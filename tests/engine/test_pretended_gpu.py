@@ -76,9 +76,9 @@ def test_rounds_of_a_head_equal_those_on_the_cpu(kind: str, tmp_path: Path) -> N
     if kind in HEAD_TREES:
         shapes += [{"branching": (3, 2, 1)}, {"dynamic_tree": (4, 12)}]
     for chosen in shapes:
-        known = head_rounds("cpu", kind, tmp_path, length=LENGTH, **chosen)
+        known = head_rounds("cpu", kind, tmp_path, length=8, **chosen)
         with pretended_gpu():
-            found = head_rounds(GPU, kind, tmp_path, length=LENGTH, **chosen)
+            found = head_rounds(GPU, kind, tmp_path, length=8, **chosen)
         assert [decisions(each) for each in found] == [decisions(each) for each in known]
 
 

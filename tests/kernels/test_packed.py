@@ -73,9 +73,8 @@ def digests(folder: Path, **settings: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def own_digests() -> tuple[str, str]:
-    """The cached code of the tests above."""
-    return digests(Path(os.environ["NUMBA_CACHE_DIR"]))
+def own_digests(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    return digests(tmp_path_factory.mktemp("own"))
 
 
 @pytest.mark.parametrize(
