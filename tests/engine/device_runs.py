@@ -52,8 +52,8 @@ def pair_on(device: str, step: str) -> Pair:
     return pair_of(target, noisy_copy(target, 0.05), step=step, device=device)
 
 
-def rounds_of(pair: Pair, method: dict[str, Any]) -> list[Round]:
-    return play(pair, config(gamma=4, max_new_tokens=24, **method))
+def rounds_of(pair: Pair, method: dict[str, Any], length: int = 24) -> list[Round]:
+    return play(pair, config(gamma=4, max_new_tokens=length, **method))
 
 
 def forked_methods(pair: Pair) -> list[dict[str, Any]]:
@@ -67,10 +67,12 @@ def forked_methods(pair: Pair) -> list[dict[str, Any]]:
     return changed
 
 
-def head_rounds(device: str, kind: str, folder: Path, **changes: Any) -> list[Round]:
+def head_rounds(
+    device: str, kind: str, folder: Path, *, length: int = 20, **changes: Any
+) -> list[Round]:
     """The rounds of a head on a target whose rounds may also run entirely on the device."""
     pair = with_head(replace(target_on(device)), WRITERS[kind](folder))
-    return play(pair, settings(kind, max_new_tokens=20, **changes), SHORT)
+    return play(pair, settings(kind, max_new_tokens=length, **changes), SHORT)
 
 
 @cache

@@ -25,7 +25,7 @@ from specviz.record.trace import Round, RunConfig
 from tests.engine import test_lossless as lossless
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
 
-TEXTS = 1_200
+TEXTS = 700
 SETTINGS = config(gamma=4, seed=3, max_new_tokens=80, record=False)
 SHORT = replace(SETTINGS, temperature=0.0, max_new_tokens=30)
 

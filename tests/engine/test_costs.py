@@ -46,7 +46,7 @@ def measured(
 @pytest.mark.parametrize(
     ("step", "temperature"),
     [
-        ("lean", 0.0),
+        pytest.param("lean", 0.0, marks=pytest.mark.thorough),
         ("lean", 1.0),
         pytest.param("library", 0.0, marks=pytest.mark.thorough),
         pytest.param("library", 1.0, marks=pytest.mark.thorough),
@@ -77,7 +77,7 @@ def test_without_a_draft_there_are_no_draft_rows() -> None:
 @pytest.mark.parametrize("step", ["library", "lean"])
 def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
     pair = replace(pair_of(tiny_model("llama"), tiny_model("llama"), step=step), draft=None)
-    table = measured(pair, RunConfig(drafter="early-exit:1"), contexts=(8, 40), repeats=2)
+    table = measured(pair, RunConfig(drafter="early-exit:1"), contexts=(8, 40), repeats=1)
     assert (len(table.draft), len(table.draft_next)) == (2, 2)
     assert all(seconds > 0.0 for row in (*table.draft, table.draft_next) for seconds in row)
     assert table.shape is None
@@ -122,7 +122,7 @@ def test_trees_have_their_own_costs(
     monkeypatch.setattr(TargetPass, "check", by_row)
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step=step)
-    table = measured(pair, settings, contexts=(8, 40), repeats=4)
+    table = measured(pair, settings, contexts=(8, 40), repeats=2)
     assert set(rows) == {settings.most_candidates + 1}
     assert table.shape is not None
     assert (table.shape.shape, table.shape.dynamic) == (shape, settings.dynamic_tree)

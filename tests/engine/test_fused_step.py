@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,13 +21,10 @@ from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.static_step import StaticStep
 from specviz.record.pairs import GRAPHED
 from tests.engine.compiled_kernels import VARIANTS
+from tests.engine.fused_differences import PASSES, ROWS, VOCABULARY
 from tests.engine.models import noisy_copy, pair_of, stir, tiny_model
 
-VOCABULARY, ROWS = 50, 600
 SIZES = {"hidden_size": 48, "intermediate_size": 80, "head_dim": 16, "num_attention_heads": 4}
-# The position and number of the tokens of a pass. One row, two and more have kernels of their own;
-# 254 and 300 cache rows are several chunks; -1 is a text of one token after padding.
-PASSES = ((63, 2), (254, 5), (300, 1), (-1, 2))
 WINDOWS = "grouped heads with windows"
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
@@ -45,26 +42,6 @@ def weights_of(shape: str) -> LeanWeights:
     weights = LeanWeights.take(stir(model))
     assert weights is not None
     return weights
-
-
-@torch.inference_mode()
-def differences(shape: str) -> Iterator[tuple[str, float]]:
-    """Yield the largest differences of logits and caches between fused and static step."""
-    weights = weights_of(shape)
-    ids = torch.arange(ROWS) * 7 % VOCABULARY
-    fused, static = (kind(weights, VOCABULARY, ROWS) for kind in (FusedStep, StaticStep))
-    for begin, count in PASSES:
-        for step in (fused, static):
-            if begin > 0:
-                step.prefill(ids[:begin], 0)
-        fed, first = ids[max(begin, 0)][None], torch.tensor(begin)
-        fed = ids[begin : begin + count] if begin >= 0 else fed.repeat(count)
-        asked = count if begin >= 0 else 1  # the logits of padding have no meaning
-        logits = [step.feed_at(fed, first, 512, asked) for step in (fused, static)]
-        yield f"{begin} {count}", float((logits[0] - logits[1]).abs().max())
-        for caches in ((fused._keys, static._keys), (fused._values, static._values)):
-            ours, known = (each[:, :, : begin + count] for each in caches)
-            yield f"{begin} {count}", float((ours - known).abs().max())
 
 
 def printed(module: str, *arguments: str, **variables: str) -> Any:
@@ -89,8 +66,10 @@ def printed(module: str, *arguments: str, **variables: str) -> Any:
         for each in SHAPES
     ],
 )
-def test_kernels_give_the_logits_and_caches_of_the_static_step(shape: str) -> None:
-    found = printed("test_fused_step", shape, TRITON_INTERPRET="1")
+def test_kernels_give_the_logits_and_caches_of_the_static_step(shape: str, tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(pickle.dumps(weights_of(shape)))
+    found = printed("fused_differences", str(weights), TRITON_INTERPRET="1")
     assert {place for place, _ in found} == {f"{begin} {count}" for begin, count in PASSES}
     assert max(value for _, value in found) < 1e-4, found
 
@@ -175,7 +154,3 @@ def test_kernels_that_fail_the_trial_are_not_used(
     assert [each.fused for each in lanes.weights] == [not notice] * 2
     assert len(pair.notices) == bool(notice)
     assert notice in "".join(pair.notices)
-
-
-if __name__ == "__main__":
-    print(json.dumps(list(differences(sys.argv[1]))))

@@ -32,6 +32,8 @@ from tests.engine.playing import PROMPT, config
 from tests.engine.pretended_gpu import GPU, pretended_gpu
 from tests.engine.test_graphed_rounds import assert_same, decisions
 
+LENGTH = 12  # tokens of a run; each takes the pretended GPU 0.1 s
+
 
 @pytest.fixture
 def gpu() -> Iterator[None]:
@@ -42,27 +44,27 @@ def gpu() -> Iterator[None]:
 @pytest.mark.parametrize("method", GRAPHED_METHODS)
 def test_rounds_on_the_device_equal_those_on_the_cpu(method: str) -> None:
     chosen = GRAPHED_METHODS[method]
-    known = rounds_of(pair_on("cpu", GRAPHED), chosen)
+    known = rounds_of(pair_on("cpu", GRAPHED), chosen, LENGTH)
     with pretended_gpu():
         pair = pair_on(GPU, GRAPHED)
         assert isinstance(speculate(pair, PROMPT, config(gamma=4, **chosen)), PipelinedRun)
-        assert_same(rounds_of(pair, chosen), known)
+        assert_same(rounds_of(pair, chosen, LENGTH), known)
 
 
 def test_forks_on_the_device_equal_those_on_the_cpu() -> None:
     for chosen in forked_methods(pair_on("cpu", GRAPHED)):
-        known = rounds_of(pair_on("cpu", GRAPHED), chosen)
+        known = rounds_of(pair_on("cpu", GRAPHED), chosen, LENGTH)
         with pretended_gpu():
-            assert_same(rounds_of(pair_on(GPU, GRAPHED), chosen), known)
+            assert_same(rounds_of(pair_on(GPU, GRAPHED), chosen, LENGTH), known)
 
 
 @pytest.mark.parametrize("method", STEPWISE_METHODS)
 @pytest.mark.parametrize("step", ["lean", pytest.param("library", marks=pytest.mark.thorough)])
 def test_rounds_driven_by_the_host_equal_those_on_the_cpu(method: str, step: str) -> None:
     chosen = STEPWISE_METHODS[method]
-    known = rounds_of(pair_on("cpu", step), chosen)
+    known = rounds_of(pair_on("cpu", step), chosen, LENGTH)
     with pretended_gpu():
-        assert_same(rounds_of(pair_on(GPU, step), chosen), known)
+        assert_same(rounds_of(pair_on(GPU, step), chosen, LENGTH), known)
 
 
 @pytest.mark.parametrize(
@@ -74,15 +76,15 @@ def test_rounds_of_a_head_equal_those_on_the_cpu(kind: str, tmp_path: Path) -> N
     if kind in HEAD_TREES:
         shapes += [{"branching": (3, 2, 1)}, {"dynamic_tree": (4, 12)}]
     for chosen in shapes:
-        known = head_rounds("cpu", kind, tmp_path, **chosen)
+        known = head_rounds("cpu", kind, tmp_path, length=8, **chosen)
         with pretended_gpu():
-            found = head_rounds(GPU, kind, tmp_path, **chosen)
+            found = head_rounds(GPU, kind, tmp_path, length=8, **chosen)
         assert [decisions(each) for each in found] == [decisions(each) for each in known]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_target_alone_emits_the_text_of_the_cpu(temperature: float) -> None:
-    chosen = config(temperature=temperature)
+    chosen = config(temperature=temperature, max_new_tokens=LENGTH)
     known = list(decode_plainly(pair_on("cpu", GRAPHED), PROMPT, chosen))
     with pretended_gpu():
         assert list(decode_plainly(pair_on(GPU, GRAPHED), PROMPT, chosen)) == known

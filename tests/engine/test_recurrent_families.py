@@ -29,9 +29,10 @@ from tests.engine.models import (
 )
 from tests.engine.recurrent_models import RECURRENT, recurrent_model, wide
 
-LENGTH = 50
+LENGTH = 30
 PROMPT = tuple(range(40, 53))
 LOADED = "qwen3_5_text"
+OFTEN = ("qwen3_next", "qwen3_5_text", "mamba2", "lfm2", "kimi_linear")  # layers that differ
 DRAFTERS = ("model", "prompt-lookup")
 WIDER = {"zamba": 0.6, "zaya": 1.0, "inkling_text": 1.0, "inkling2_text": 0.6}
 
@@ -55,7 +56,7 @@ def greedy(drafter: str, gamma: int = 4) -> RunConfig:
 
 
 def often(family: str) -> Any:
-    return () if family.startswith(("qwen3_", "mamba2", "lfm2", "kimi")) else pytest.mark.thorough
+    return () if family in OFTEN else pytest.mark.thorough
 
 
 @pytest.mark.parametrize(

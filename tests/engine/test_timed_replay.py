@@ -10,11 +10,11 @@ from specviz.engine import Pair
 from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import pair_of, tiny_model
-from tests.engine.playing import PROMPT, STEPS, STEPWISE, config, llama_pair, play
+from tests.engine.playing import OWN_STEPS, PROMPT, STEPWISE, config, llama_pair, play
 from tests.engine.spies import watch
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=OWN_STEPS)
 def pair(request: pytest.FixtureRequest) -> Pair:
     return llama_pair(request.param)
 
@@ -22,7 +22,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 def spans(count: int) -> list[tuple[int, int]]:
     """Ranges back and forth over all rounds, some of them twice."""
     chance = random.Random(2)
-    drawn = [sorted(chance.sample(range(count + 1), 2)) for _ in range(12)]
+    drawn = [sorted(chance.sample(range(count + 1), 2)) for _ in range(8)]
     return [(0, count), *((first, last) for first, last in drawn), (count - 1, count)]
 
 

@@ -114,7 +114,7 @@ def rounds(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, list[int], list[flo
     return draft, target, candidates, uniforms, draw(UNIFORM)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(rounds())
 def test_torch_agrees_with_the_oracle(
     case: tuple[np.ndarray, np.ndarray, list[int], list[float], float],
