@@ -250,7 +250,9 @@ def test_only_reading_requests_are_answered(demo: Path, monkeypatch: pytest.Monk
 
 def test_the_pages_import_no_torch(tmp_path: Path) -> None:
     code = (
-        "import sys, os; os.environ['SPECVIZ_DEMO'] = '1'; "
+        "import functools, os, sys; os.environ['SPECVIZ_DEMO'] = '1'; "
+        "from streamlit.components.v2 import manifest_scanner as found; "  # as in conftest.py
+        "found.scan_component_manifests = functools.cache(found.scan_component_manifests); "
         "from tests.ui.demo_pages import IN_THE_DEMO, demo_page; "
         "[demo_page(each.name) for each in IN_THE_DEMO]; "
         "loaded = {'torch', 'transformers', 'numba'} & set(sys.modules); "

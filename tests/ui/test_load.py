@@ -139,7 +139,7 @@ def test_a_sweep_is_started_grows_and_stops(engines: tuple[Served, Served]) -> N
     sound(app.button(key="load_start").click().run())
     job = the_job_queue().newest(LOAD_JOB)
     assert isinstance(job, LoadJob)
-    until(app, lambda: len(job.sweep.blocks) >= 4, 30)
+    until(app, lambda: len(job.sweep.blocks) >= 2, 30)
     assert app.get("bidi_component")
     assert not [each for each in app.button if each.key == "load_start"]
     linked = [each.proto.query_string for each in app.get("page_link")]
