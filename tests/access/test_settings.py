@@ -215,9 +215,7 @@ def test_the_named_file_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         the_settings()
 
 
-def test_the_command_prints_and_checks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "specviz", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -51,6 +51,12 @@ def home(
 
 
 @pytest.fixture
+def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open Watch without a worker process that loads the pair."""
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
+
+
+@pytest.fixture
 def own_home(
     data_folder: Path, tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:

@@ -45,11 +45,6 @@ def label(app: AppTest) -> str:
 # The sliders
 
 
-@pytest.fixture
-def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
-
-
 @pytest.mark.usefixtures("loads_nothing")
 def test_a_slider_selects_a_pair_that_a_click_loads() -> None:
     app = opened()

@@ -14,6 +14,8 @@ from specviz.ui.shell import PAGES
 from tests.ui.paging import ROOT, sound
 from tests.ui.syntax import Module, calls, read_modules
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 SENSELESS = ("inf", "-inf", "nan", "1e400", "-1e400", "1e308", "99999999999999999999")
 WRONG = ("-1", "words", "", "1e9", "0x10", "1_0", "0.1")
 INVALID: tuple[str | list[str], ...] = (*SENSELESS, *WRONG, ["1", "inf"], ["2", "3"])

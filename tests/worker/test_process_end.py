@@ -146,7 +146,10 @@ def assert_replaced(worker: Worker, pid: int) -> None:
     wait_until(lambda: worker._listening, REPLACED_SECONDS)
 
 
-@pytest.mark.parametrize("kind", ["run", "study", "work", "comparison", "preparing"])
+@pytest.mark.parametrize(
+    "kind",
+    ["run", "study", "work", pytest.param("comparison", marks=pytest.mark.thorough), "preparing"],
+)
 def test_starts_another_process_after_any_kind_of_request(
     new_worker: Worker, spec: PairSpec, kind: str
 ) -> None:
