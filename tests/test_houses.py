@@ -46,17 +46,6 @@ def test_light_modules_load_no_models_and_no_streamlit() -> None:
     assert not loaded_by(", ".join(LIGHT)) & (MODELS | PAGE)
 
 
-def test_the_ui_loads_no_models() -> None:
-    loaded = loaded_by(
-        "specviz.ui.watch.run_player, specviz.ui.widgets.run_controls, "
-        "specviz.ui.servers.draft_section, specviz.ui.servers.answer_player, "
-        "specviz.ui.widgets.pair_panel, specviz.ui.train.sections, "
-        "specviz.ui.train.result_section"
-    )
-    assert not loaded & MODELS
-    assert loaded >= PAGE
-
-
 def test_the_engine_loads_torch() -> None:
     loaded = loaded_by("specviz.engine")
     assert "torch" in loaded

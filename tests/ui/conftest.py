@@ -6,6 +6,7 @@ they are a laptop's.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -50,8 +51,17 @@ def home(
 
 
 @pytest.fixture
-def own_home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give each test its own library and an empty job queue."""
+def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open Watch without a worker process that loads the pair."""
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
+
+
+@pytest.fixture
+def own_home(
+    data_folder: Path, tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Give each test its own library with the shared step costs, and an empty job queue."""
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    shutil.copytree(data_folder / "step-costs", tmp_path / "home" / "step-costs")
     yield
     the_job_queue().close()

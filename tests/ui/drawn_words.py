@@ -22,9 +22,9 @@ from tests.ui.syntax import (
     called,
     calls,
     function_of_parameter,
+    functions_in,
     own_nodes,
     parameter_of,
-    top_nodes,
     written,
 )
 
@@ -209,9 +209,8 @@ class Reader:
     def _home(self, name: str, scope: Scope) -> tuple[Module, Function] | None:
         """Return the function that a plain name refers to."""
         for function in scope.functions:
-            for node in ast.walk(function):
-                if isinstance(node, Function) and node.name == name:
-                    return scope.module, node
+            if name in functions_in(function):
+                return scope.module, functions_in(function)[name]
         where, name = scope.module.imports.get(name, (scope.module.name, name))
         module = self.modules.get(where)
         if module is None:
@@ -254,7 +253,7 @@ class Reader:
                 if not _NUMBERS.fullmatch(written(parameter.annotation)):
                     yield node
                 return
-            bound = list(bindings(own_nodes(function), node.id))
+            bound = bindings(function, node.id)
             if bound:
                 yield from self._suspects_of_bound(
                     node, bound, Scope(scope.module, scope.functions[place:])
@@ -262,7 +261,7 @@ class Reader:
                 return
         where, name = scope.module.imports.get(node.id, (scope.module.name, node.id))
         module = self.modules.get(where)
-        bound = list(bindings(top_nodes(module.tree), name)) if module else []
+        bound = bindings(module.tree, name) if module else ()
         if module and bound:
             yield from self._suspects_of_bound(node, bound, Scope(module))
         elif module and name in module.functions:
@@ -281,7 +280,7 @@ class Reader:
             yield node
 
     def _suspects_of_bound(
-        self, node: ast.Name, bound: list[ast.expr], scope: Scope
+        self, node: ast.Name, bound: Sequence[ast.expr], scope: Scope
     ) -> Iterator[ast.expr]:
         mark = (id(scope.functions[0]) if scope.functions else id(scope.module), node.id)
         if mark in self._asked:

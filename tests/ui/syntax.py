@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,6 +31,7 @@ class Scope:
     functions: tuple[Function, ...] = ()
 
 
+@cache
 def read_modules() -> dict[str, Module]:
     files = [*(ROOT / "specviz").rglob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"]
     return {module.name: module for module in map(read_module, files)}
@@ -90,15 +92,20 @@ def function_of_parameter(node: ast.expr, scope: Scope) -> Function | None:
     return next((each for each in scope.functions if parameter_of(each, node.id)), None)
 
 
-def own_nodes(function: Function) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without nested functions."""
-    for each in function.body:
-        yield from without_functions(each)
+@cache
+def own_nodes(parent: Function | ast.Module) -> tuple[ast.AST, ...]:
+    """Return the nodes of a function or module without those of the functions in it."""
+    return tuple(node for each in parent.body for node in without_functions(each))
 
 
-def top_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    for each in tree.body:
-        yield from without_functions(each)
+@cache
+def functions_in(function: Function) -> dict[str, Function]:
+    """Return a function and all functions in it by name, of equal names the outermost."""
+    found: dict[str, Function] = {}
+    for node in ast.walk(function):
+        if isinstance(node, Function):
+            found.setdefault(node.name, node)
+    return found
 
 
 def without_functions(node: ast.AST) -> Iterator[ast.AST]:
@@ -109,9 +116,13 @@ def without_functions(node: ast.AST) -> Iterator[ast.AST]:
         yield from without_functions(each)
 
 
-def bindings(nodes: Iterator[ast.AST], name: str) -> Iterator[ast.expr]:
-    """Yield the values that a name is bound to."""
-    every = list(nodes)
+@cache
+def bindings(parent: Function | ast.Module, name: str) -> tuple[ast.expr, ...]:
+    """Return the values that a name is bound to in a function or module."""
+    return tuple(_bindings(own_nodes(parent), name))
+
+
+def _bindings(every: Sequence[ast.AST], name: str) -> Iterator[ast.expr]:
     for node in every:
         match node:
             case ast.Assign() if any(binds(each, name) for each in node.targets):

@@ -45,6 +45,7 @@ def label(app: AppTest) -> str:
 # The sliders
 
 
+@pytest.mark.usefixtures("loads_nothing")
 def test_a_slider_selects_a_pair_that_a_click_loads() -> None:
     app = opened()
     assert label(app) == "Run"
@@ -164,9 +165,8 @@ def test_run_stops_the_run_without_a_body() -> None:
 
 
 @pytest.fixture
-def by_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_the_machine(monkeypatch: pytest.MonkeyPatch, loads_nothing: None) -> None:
     monkeypatch.setenv(FIRST_BODY, "auto")
-    monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("by_the_machine")

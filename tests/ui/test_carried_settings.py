@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.record.prompts import read_chat_prompts
 from tests.ui.paging import opened, sound
 
-pytestmark = pytest.mark.usefixtures("own_home")
+pytestmark = pytest.mark.usefixtures("own_home", "loads_nothing")
 
 FIRST_MESSAGE = "{0.kind} · {0.title}".format(read_chat_prompts()[0])
 

@@ -15,9 +15,11 @@ from specviz.engine.model.pair import Pair
 from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
+from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
+from specviz.ui.theory.claims import runs as claim_runs
 from specviz.ui.theory.claims.evidence import evidence_of, trend_sentence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
@@ -138,6 +140,17 @@ def test_token_charts_show_the_flip() -> None:
 # Runs
 
 
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the timed runs of the cards short, on one prompt of each of two kinds."""
+    config = replace(claim_runs._TIMED, max_new_tokens=24)
+    monkeypatch.setattr(claim_runs, "_TIMED", config)
+    first = {each.kind: each for each in reversed(read_presets())}
+    presets = (first["story"], first["list"])
+    monkeypatch.setattr(claim_runs, "read_presets", lambda: presets)
+
+
+@pytest.mark.usefixtures("short_runs")
 def test_button_starts_runs_that_every_tab_sees() -> None:
     app = claims_page(claims_verdict="Holds within limits")
     sound(app.button(key="claims_run_grounded-tasks").click().run())
@@ -158,6 +171,7 @@ def test_button_starts_runs_that_every_tab_sees() -> None:
         assert not any(each.value.startswith("Working: ") for each in page.caption)
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_timed_runs_also_appear_on_watch() -> None:
     app = claims_page()
     sound(app.button(key="claims_run_small-targets").click().run())
@@ -206,7 +220,7 @@ def pair() -> Pair:
 
 
 def short_traces(
-    pair: Pair, run: RunName, tokens: int = 24, spec: PairSpec | None = None
+    pair: Pair, run: RunName, tokens: int = 12, spec: PairSpec | None = None
 ) -> list[Trace]:
     timed = run in ("speed", "estimates", "verification")
     made: list[Trace] = []
@@ -219,7 +233,14 @@ def short_traces(
     return made
 
 
-@pytest.mark.parametrize("run", [each for each in RUNS if each != "drafts"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(each, marks=() if each in ("speed", "rejections") else pytest.mark.thorough)
+        for each in RUNS
+        if each != "drafts"
+    ],
+)
 def test_a_target_alone_tests_claims_with_a_method_that_needs_no_draft(
     pair: Pair, run: RunName
 ) -> None:

@@ -7,20 +7,28 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.engine import load_pair
 from specviz.player.round_values import round_items
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from tests.engine.models import CHAT_TEMPLATE, write_pair
+from tests.step_costs import place_step_costs
 from tests.ui.paging import opened, sent, sound, until_over
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chat model alone, whose context holds a few short messages."""
-    return write_pair(
+def folder(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Path:
+    """A chat model alone, whose context holds a few short messages; its step costs are stored."""
+    folder = write_pair(
         tmp_path_factory.mktemp("chat"),
         chat_template=CHAT_TEMPLATE,
         max_position_embeddings=4_096,
     )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(data_folder))
+        pair = load_pair(PairSpec(target=str(folder / "target"), threads=1))
+        place_step_costs(pair, "prompt-lookup")
+    return folder
 
 
 def shown(app: AppTest) -> Trace:

@@ -24,7 +24,7 @@ from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts, unexplained, words
 
 SPEC = PairSpec(name="tinystories", threads=1)
-SHORT = RunConfig(gamma=3, temperature=1.0, max_new_tokens=48, ignore_eos=True, record=False)
+SHORT = RunConfig(gamma=3, temperature=1.0, max_new_tokens=16, ignore_eos=True, record=False)
 PAGES = {
     "drafts": ("rejections", {"rejections_tab": "On the real pair"}),
     "blocks": ("bias", {"bias_section": "Whole blocks"}),

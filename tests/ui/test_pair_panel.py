@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.record.pairs import LoadPart, PairSpec
@@ -29,6 +30,7 @@ def with_folders(target: Path | str, draft: Path | str) -> AppTest:
     return opened(pair="Local", target_folder=str(target), draft_folder=str(draft))
 
 
+@pytest.mark.thorough
 def test_two_folders_are_checked_loaded_and_run(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)
@@ -152,10 +154,12 @@ def test_a_check_belongs_to_the_named_pair(tmp_path: Path) -> None:
     app = with_folders(target, draft)
     sound(app.button(key="check_pair").click().run())
     until(app, lambda: "Same vocabulary" in words(app))
+    assert "Nothing to download" in words(app)
     sound(app.text_input(key="draft_folder").set_value(str(target)).run())
     assert "Same vocabulary" not in words(app)
 
 
+@pytest.mark.thorough
 def test_unloading_and_loading_again() -> None:
     app = opened(pair_panel="true")
     until(app, lambda: "is loaded" in words(app))

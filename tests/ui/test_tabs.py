@@ -58,12 +58,12 @@ def test_the_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_requests_end_with_their_tab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tabs, "_GRACE", 0.5)
+    monkeypatch.setattr(tabs, "_GRACE", 0.2)
     held, ended = Tabs(), threading.Event()
     held.end_with("tab", ended.set)
     held.leave("another")
     held.leave("tab")
     held.stay("tab")
-    assert not ended.wait(1.0)
+    assert not ended.wait(0.4)
     held.leave("tab")
     assert ended.wait(5)

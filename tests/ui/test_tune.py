@@ -111,6 +111,7 @@ def test_opens_the_chosen_cell_on_watch(use: Callable[..., ScoringMaker]) -> Non
     wait_until(lambda: run.finished, seconds=60)
 
 
+@pytest.mark.thorough
 def test_a_further_draft_opens_on_watch(
     use: Callable[..., ScoringMaker], monkeypatch: pytest.MonkeyPatch
 ) -> None:

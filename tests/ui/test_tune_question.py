@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.measure.run_makers import Study
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import SHIPPED_SUITES
+from specviz.record.prompts import CHAT_PROMPTS, SHIPPED_SUITES
 from specviz.record.scores import SamplingParams, ScoredText
 from specviz.tune.methods import ShortRun
 from specviz.tune.text_study import Found, Texts, TextStudy
@@ -170,8 +170,8 @@ def test_scores_pasted_text_unchanged(use: Callable[..., ScoringMaker]) -> None:
     ("content", "words"),
     [
         (b'{"prompt": "a"}\n{"kind": "b"}', "prompt"),
-        (b"\xff\xfe", "is not UTF-8 text"),
-        (b"no json", "line 1"),
+        pytest.param(b"\xff\xfe", "is not UTF-8 text", marks=pytest.mark.thorough),
+        pytest.param(b"no json", "line 1", marks=pytest.mark.thorough),
     ],
 )
 def test_refuses_an_invalid_suite_file(
@@ -199,7 +199,17 @@ def test_scores_a_file_of_prompts_by_kind(use: Callable[..., ScoringMaker]) -> N
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", SHIPPED_SUITES)
+@pytest.mark.parametrize(
+    "source",
+    [
+        CHAT_PROMPTS,
+        *(
+            pytest.param(each, marks=pytest.mark.thorough)
+            for each in SHIPPED_SUITES
+            if each != CHAT_PROMPTS
+        ),
+    ],
+)
 def test_scores_shipped_prompts(use: Callable[..., ScoringMaker], source: str) -> None:
     use(ScoringMaker())
     assert asked(tune_page(tune_source=source)).items == SHIPPED_SUITES[source]()

@@ -14,7 +14,6 @@ from specviz.record.trace import RunConfig
 from specviz.store import Library, load_trace
 from specviz.ui.widgets.run_controls import unsupported_settings
 from specviz.worker.parent.pair_status import PairStatus
-from tests.test_houses import MODELS, loaded_by
 from tests.ui.paging import ROOT, opened, sent, sound, until_over, until_state
 
 EMBEDDED = ROOT / "assets" / "pairs" / "tinystories"
@@ -38,13 +37,6 @@ def test_the_controls_start_with_the_settings_of_the_recorded_run() -> None:
     assert app.text_area(key="prompt").value == trace.prompt.text
     for name in ("gamma", "temperature"):
         assert app.slider(key=name).value == pytest.approx(getattr(trace.config, name)), name
-
-
-def test_opening_the_page_loads_no_models() -> None:
-    page = f"streamlit.testing.v1.AppTest.from_file({str(ROOT / 'app.py')!r}, default_timeout=60)"
-    loaded = loaded_by(f"streamlit.testing.v1; assert {page}.run().title")
-    assert not loaded & MODELS
-    assert loaded >= {"streamlit", "specviz"}
 
 
 def test_a_link_sets_the_controls() -> None:

@@ -73,7 +73,11 @@ def test_outlook_equals_the_forecast_at_every_gamma(
 
 
 @pytest.mark.parametrize(
-    "changes", [{"drafter": "prompt-lookup"}, {"rule": "over-accept", "epsilon": 0.1}]
+    "changes",
+    [
+        pytest.param({"drafter": "prompt-lookup"}, marks=pytest.mark.thorough),
+        {"rule": "over-accept", "epsilon": 0.1},
+    ],
 )
 def test_no_outlook_without_a_forecast(
     worker: Worker, spec: PairSpec, pair: Pair, changes: dict[str, object]

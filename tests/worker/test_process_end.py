@@ -39,7 +39,6 @@ def gone(pid: int) -> Callable[[], bool]:
     return lambda: not Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.usefixtures("real_start")
 def test_killed_during_a_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     waiting = worker.submit("b", spec, PROMPT, SHORT)
@@ -104,6 +103,8 @@ def test_device_fault_ends_the_process(
     assert run.trace is not None
     assert finish(waiting).state == "done"
     assert new_worker.pid != pid
+    assert pid is not None
+    assert gone(pid)()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,10 @@ def assert_replaced(worker: Worker, pid: int) -> None:
     wait_until(lambda: worker._listening, REPLACED_SECONDS)
 
 
-@pytest.mark.parametrize("kind", ["run", "study", "work", "comparison", "preparing"])
+@pytest.mark.parametrize(
+    "kind",
+    ["run", "study", "work", pytest.param("comparison", marks=pytest.mark.thorough), "preparing"],
+)
 def test_starts_another_process_after_any_kind_of_request(
     new_worker: Worker, spec: PairSpec, kind: str
 ) -> None:

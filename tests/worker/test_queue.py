@@ -100,10 +100,10 @@ def test_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: PairS
     wait_for_rounds(first, 1)
     second = worker.submit("b", spec, PROMPT, LONG)
     third = worker.submit("c", spec, PROMPT, SHORT)
-    worker.release("b", grace=1.0)
-    worker.release("a", grace=2.0)
+    worker.release("b", grace=0.4)
+    worker.release("a", grace=0.8)
     assert (first.state, second.state) == ("running", "queued")
-    assert wait_until(lambda: first.finished) > 1.0
+    assert wait_until(lambda: first.finished) > 0.4
     assert (first.state, second.state, second.rounds) == ("stopped", "stopped", [])
     assert finish(third).state == "done"
 
@@ -111,9 +111,9 @@ def test_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: PairS
 def test_returning_tab_keeps_its_run(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONGEST)
     wait_for_rounds(run, 1)
-    worker.release("a", grace=1.0)
+    worker.release("a", grace=0.4)
     worker.cancel_release("a")
-    time.sleep(1.3)
+    time.sleep(0.6)
     assert run.state == "running"
 
 

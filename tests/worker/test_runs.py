@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from specviz.engine import speculate
+from specviz.engine import load_pair, speculate
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.figures.metrics import metrics
@@ -22,6 +22,7 @@ from specviz.worker.child.process import Process
 from specviz.worker.messages import Event, RunRequest, RunRound
 from specviz.worker.parent.client import Worker
 from tests.engine.models import CHAT_TEMPLATE, write_pair
+from tests.step_costs import place_step_costs
 from tests.traces import make_costs
 from tests.worker.waiting import finish, untimed, wait_for_rounds, wait_until
 
@@ -52,6 +53,7 @@ def test_a_template_that_the_caller_does_not_know_is_used(
     folder = write_pair(tmp_path, num_hidden_layers=1, chat_template=words)
     asked = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
     config = replace(CONFIG, max_new_tokens=8)
+    place_step_costs(load_pair(asked))  # otherwise they are measured
     prompts: list[str] = []
     for detects in (True, False):
         run = finish(worker.submit("a", asked, PROMPT, config, detects_chat=detects))
