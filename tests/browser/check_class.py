@@ -80,11 +80,11 @@ def work(
                     seen.pages.setdefault(name or "watch", []).append(time.monotonic() - began)
                 if run:
                     due += between
-                    texts = page.press("run")
-                    wrong = [each for each in texts if "may not" in each or "at most" in each]
+                    page.press("run")
                     with seen.lock:
-                        seen.refused += wrong
-                        if not wrong:
+                        if page.alerts:
+                            seen.refused += page.alerts
+                        else:
                             seen.pressed.append((address_of(number), time.time()))
                 over.wait(chance.uniform(0.5, 1.5) * _EVERY)
     except Exception as error:

@@ -48,6 +48,7 @@ class PageSocket:
             protocols += [Subprotocol("unused"), Subprotocol(resume)]
         self.session_id = ""
         self.said: list[str] = []  # all texts that the page drew
+        self.alerts: list[str] = []  # errors and warnings of the last message
         self.buttons: dict[str, tuple[str, str]] = {}  # ids of a button and its part, by key
         self._socket: ClientConnection = connect(
             f"ws://{place}/_stcore/stream", origin=Origin(f"http://{place}"), max_size=2**28,
@@ -84,6 +85,7 @@ class PageSocket:
         """Send a message, and return the texts that are drawn until the script ends."""
         self._socket.send(message.SerializeToString())
         drawn: list[str] = []
+        self.alerts = []
         for each in self._messages(time.monotonic() + seconds):
             if each.WhichOneof("type") == "new_session":
                 self.session_id = each.new_session.initialize.session_id
@@ -107,6 +109,8 @@ class PageSocket:
         if kind in ("markdown", "alert", "html", "exception"):
             part = getattr(element, kind)
             drawn.append(str(getattr(part, "body", "") or getattr(part, "message", "")))
+            if kind in ("alert", "exception"):
+                self.alerts.append(drawn[-1])
         elif kind == "button":
             key = element.button.id.rpartition("-")[2]
             self.buttons[key] = element.button.id, message.delta.fragment_id
