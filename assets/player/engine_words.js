@@ -28,8 +28,8 @@ function describeFate(subject, engine) {
     return ["The engine counts this candidate as ", fateWord(fate), ", but the answer ended before it."];
   if (fate === "accepted") return [tokenWord(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
   if (fate === "rejected")
-    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. The engine does not report which token was rejected.`];
-  return ["This candidate was drafted after the rejected one, so it was ", fateWord(fate), ". The engine does not report which token it was."];
+    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. The engine does not name the rejected token.`];
+  return ["This candidate was drafted after the rejected one, so it was ", fateWord(fate), ". The engine does not name its token."];
 }
 
 /** @param {Round} round @param {string} fate @returns {Words} */

@@ -34,7 +34,7 @@ _CONFIDENCE = 0.95
 
 
 class Curves(Value):
-    """The log-speedups at ascending loads (``levels``), one row per A B B A unit or start."""
+    """The log-speedups at ascending loads (``levels``), one row for each unit or start."""
 
     levels: tuple[float, ...]
     rows: tuple[tuple[float, ...], ...]

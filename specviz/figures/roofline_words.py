@@ -63,7 +63,7 @@ def free_words(found: Roofline) -> str:
 
 def _interval(free: FreeGamma) -> str:
     span = ends_of(free)
-    return f" Within the measurement error, the largest free γ is {span}." if span else ""
+    return f" Given the measurement error, γ up to {span} may be free." if span else ""
 
 
 def ends_of(free: FreeGamma | None) -> str:

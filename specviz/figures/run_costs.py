@@ -292,7 +292,7 @@ class _Fit:
         return max(_TINY, most - (longest - 1) * later), later
 
     def _share_of_two(self) -> float:
-        """Return a first draft step's time with two tokens relative to one token; 1 if unknown."""
+        """Return the ratio of a first draft step's times with two tokens and one; 1 if unknown."""
         table = self._table
         if table is None or len(table.draft) < 2:
             return 1.0

@@ -198,7 +198,7 @@ class LoadGenerator(StoppableWork):
 
     @property
     def _tail(self) -> float:
-        """Return for how many seconds after the schedule's end waiting requests may be sent."""
+        """Return for how many seconds after its end the schedule still sends waiting requests."""
         return self._settings.ramp
 
     def _schedule(self) -> list[float]:

@@ -99,9 +99,9 @@ _ALL = (
         "accepted.",
         symptom="distribution",
         why="With inverse sampling, small random numbers draw low token ids, and large random "
-        "numbers draw high ids. A small number also accepts the candidate and a large number "
-        "rejects it, so low token ids become too frequent. Acceptance hardly changes, so it does "
-        "not reveal the mistake. At temperature 0 the bug has no effect.",
+        "numbers draw high ids. The same small number then accepts the candidate, and the same "
+        "large number rejects it, so low token ids become too frequent. Acceptance hardly changes, "
+        "so it does not reveal the mistake. At temperature 0 the bug has no effect.",
         distance=0.108,
     ),
     Break(

@@ -136,7 +136,7 @@ class Extra(Value):
 
 
 class RoundTimes(Value):
-    """Wall-clock seconds of one round. ``decode`` leaves out ``record``, the time of recording."""
+    """Wall-clock seconds of one round. ``decode`` does not include the time ``record``."""
 
     draft: float
     verify: float

@@ -19,7 +19,7 @@ MOST_ANSWERS = BLOCKS * _OF_A_BLOCK + _WARM_UP
 
 
 class BaselineRequest(Value):
-    """The answer to time (``trace``), and the server that runs the target alone (``alone``).
+    """An answer whose target is to be timed (``trace``), and a server without a draft (``alone``).
 
     If ``alone`` is None, the answer's own server turns speculation off.
     """

@@ -299,10 +299,9 @@ def _batch_scaling() -> Claim:
         "indefinitely.",
         verdict=verdict_for([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
         finding=f"On a Markov chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} "
-        f"with one draft to {four:.3f} with four. With any number of drafts, they are at "
-        f"least {limit:.3f}. For any Markov chain that has {one:.3f} rejections with one draft, "
-        f"{floor:.3f} is a lower bound for any number of drafts, because only the token after a "
-        "rejection gets several drafts.",
+        f"with one draft to {four:.3f} with four. With more drafts, they fall towards {limit:.3f}. "
+        f"On other Markov chains that have {one:.3f} with one draft, they may fall further, but "
+        f"never below {floor:.3f}, because only the token after a rejection gets several drafts.",
         flip=f"Half of the possible reduction takes {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),

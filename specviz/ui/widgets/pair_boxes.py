@@ -68,7 +68,7 @@ _CHOSEN = "bodies chosen"
 def shown_pair() -> PairSpec | None:
     """Return what the controls name: a pair, or a target alone. Return None without a target.
 
-    People who may load no pair have no such controls. For them, return the loaded pair or,
+    Only owners, who may load pairs, have such controls. For them, return the loaded pair or,
     if no pair is loaded, the embedded pair.
     """
     if not may(Action.LOAD):
