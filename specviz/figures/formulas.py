@@ -100,7 +100,7 @@ def forecast_origin(m: Metrics) -> str:
     """Return what the forecast is based on, or why the run has no forecast."""
     made, config = m.trace.forecast, m.trace.config
     if made is not None:
-        source = f"computed before the run from {made.num_texts} {made.kind} texts"
+        source = f"before the run, from {made.num_texts} {made.kind} texts"
         return ", ".join([*_forecast_interval(made), source])
     if not config.draft_method.needs_draft:
         return "needs a draft model"

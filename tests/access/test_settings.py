@@ -222,7 +222,9 @@ def test_the_command_prints_and_checks(tmp_path: Path, capsys: pytest.CaptureFix
 
     def own(*arguments: str) -> tuple[int, str, str]:
         """Run a command in this process."""
-        return main(arguments), *capsys.readouterr()
+        code = main(arguments)
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     code, printed, _ = own("settings")
     assert code == 0

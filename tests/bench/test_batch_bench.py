@@ -21,6 +21,7 @@ from specviz.record.bodies import NO_BODY
 from specviz.record.trace import RunConfig
 
 
+@pytest.mark.thorough  # a pass for several sequences is compiled first
 def test_forecast_and_measurement_of_each_batch(
     pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_run_from_click_to_figures(server: Server, open_page: Callable[..., An
     }
     assert places == {0}  # 1 would be the sidebar, where the controls are
     wait_for_state(page, "done")
+    page.get_by_test_id("speed").select_option("instant")
     check_figures(page)
     assert page.evaluate("() => window.seen.remounts") == 0
 

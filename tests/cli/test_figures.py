@@ -134,7 +134,7 @@ def test_gives_the_reason_for_a_missing_forecast(
 def test_a_forecast_names_its_source() -> None:
     made = Forecast(speedup=1.234, tau=2.0, kind="story", num_texts=4)
     trace = make_trace(SPELT, forecast=made)
-    expected = "speedup, forecast 1.23 × computed before the run from 4 story texts"
+    expected = "speedup, forecast 1.23 × before the run, from 4 story texts"
     assert row(drawn(trace), "speedup, forecast") == expected
 
 

@@ -153,9 +153,7 @@ def test_loads_nothing_heavy_and_takes_less_than_two_seconds(tmp_path: Path) -> 
 
 
 def test_works_without_torch(tmp_path: Path) -> None:
-    done = run_light("info", home=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "specviz" in done.stdout
+    assert run_light("info", home=tmp_path) == ["0"]
 
 
 def test_the_file_of_torch_names_its_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

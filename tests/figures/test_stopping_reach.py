@@ -100,9 +100,9 @@ def test_costs_come_from_the_run() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rule": "block"}, "draft chains of γ"),
-        ({"num_drafts": 2}, "draft chains of γ"),
-        ({"draft_until": "confidence:0.4"}, "draft chains of γ"),
+        ({"rule": "block"}, "always draft a chain of γ"),
+        ({"num_drafts": 2}, "always draft a chain of γ"),
+        ({"draft_until": "confidence:0.4"}, "always draft a chain of γ"),
         ({"temperature": 0.0}, "draft's probabilities"),
         ({}, "step costs"),
     ],

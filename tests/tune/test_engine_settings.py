@@ -376,8 +376,8 @@ def test_notes_mention_the_engines_rule(engine: str) -> None:
     assert "at temperature 0 this equals" in of(engine, finding(temperature=0.0)).notes[0]
 
 
-def test_vllm_note_says_filters_apply_to_the_target_only() -> None:
-    assert "apply to the target only" in " ".join(of("vLLM", finding(top_k=5)).notes)
+def test_vllm_note_says_filters_apply_only_to_the_target() -> None:
+    assert "apply only to the target" in " ".join(of("vLLM", finding(top_k=5)).notes)
     assert "top-k" not in " ".join(of("vLLM", finding()).notes)
 
 

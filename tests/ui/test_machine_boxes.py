@@ -24,7 +24,7 @@ from specviz.store.saving import save_run
 from specviz.ui.access import the_access
 from specviz.ui.session import machine_models, person
 from specviz.ui.session.machine_models import itemsize_of, size_in_memory
-from specviz.ui.widgets import pair_boxes
+from specviz.ui.widgets import embedded_captions
 from specviz.ui.widgets.machine_boxes import DRAFT_MODEL, TARGET_MODEL
 from specviz.ui.widgets.method_boxes import early_exits
 from tests.formats.tiny_gguf import tiny_gguf
@@ -259,7 +259,7 @@ def test_the_chat_model_is_offered_where_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed: list[Path | None] = [None]
-    for module in (pair_boxes, pairs):
+    for module in (embedded_captions, pairs):
         monkeypatch.setattr(module, "chat_file", lambda: installed[0])
     app = page_of("tune", embedded=CHAT_PAIR)
     assert "make chat" in words(app)

@@ -57,7 +57,7 @@ def test_mixed_text_matches_the_formula() -> None:
 def test_certain_acceptance_has_no_limit() -> None:
     app = page_of("misleading", misleading_easy="1", misleading_hard="1")
     assert "both numbers grow without limit" in words(app)
-    assert "would yield 6.00 tokens, as many as the formula predicts" in words(app)
+    assert "would yield 6.00 tokens on average, as many as the formula predicts" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
     assert "more than the formula predicts (Jensen's inequality)" in words(app)
     assert re.search(r"\*\* tokens, which is \d+\.\d % fewer\.", words(app))
@@ -148,7 +148,7 @@ def test_estimates_of_the_recorded_run() -> None:
     share = figures.num_accepted / figures.num_drafted
     assert f"accepted / drafted is **{share:.3f}**" in words(app)
     assert f"accepted / tested, is **{figures.alpha_observed:.3f}**" in words(app)
-    assert f"at α = {alpha_from_drafted(share, 5):.3f}" in words(app)
+    assert f"α = {alpha_from_drafted(share, 5):.3f}" in words(app)
     (dots,) = charts(app)["misleading_estimates"]["data"]
     assert dots["x"] == pytest.approx([share, figures.alpha_observed, figures.alpha_expected])
     assert "Wilson" in words(app)

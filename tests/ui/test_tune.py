@@ -250,7 +250,9 @@ def test_warns_about_an_impossible_text(use: Callable[..., ScoringMaker]) -> Non
     assert "The target cannot write this text" in page_text(app)
     assert not charts(app)
     assert "token 3 has probability 0" in page_text(at(app, "Along the text"))
-    assert "no speedup" in page_text(at(app, "Which draft?")) or "No candidate" in page_text(app)
+    assert "no speedup" in page_text(at(app, "Which draft?")) or "No draft or method" in page_text(
+        app
+    )
     assert "No advice yet" in page_text(at(app, "Your engine"))
 
 

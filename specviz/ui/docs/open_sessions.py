@@ -37,8 +37,8 @@ def show_open_sessions() -> None:
         st.button("End sessions", key=_END, on_click=_end)
     if (ended := st.session_state.pop(_ENDED, None)) is not None:
         st.success(
-            f"Sessions ended: {ended}. These people can log in again unless the settings file "
-            "keeps them out."
+            f"Sessions ended: {as_text(str(ended))}. These people can log in again unless the "
+            "settings file keeps them out."
         )
 
 
@@ -51,13 +51,17 @@ def _lines(sessions: Sequence[Session]) -> Iterator[str]:
         by_person.setdefault(each.person, []).append(each)
     for person, own in by_person.items():
         known = the_access().known_person(person)
-        role = known.role.name.lower() if known is not None else "may not enter any more"
-        here = " (you)" if own_session() in own else ""
-        times = [
-            f"{datetime.fromtimestamp(value):{_TIME}}"
-            for value in (own[0].issued, max(each.expires for each in own))
-        ]
-        yield f"| {as_text(_words(person))}{here} | {role} | {len(own)} | {' | '.join(times)} |"
+        cells = (
+            _words(person) + (" (you)" if own_session() in own else ""),
+            known.role.name.lower() if known is not None else "may not enter any more",
+            str(len(own)),
+            *map(_time, (own[0].issued, max(each.expires for each in own))),
+        )
+        yield f"| {' | '.join(map(as_text, cells))} |"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime(_TIME)
 
 
 def _words(person: str) -> str:
