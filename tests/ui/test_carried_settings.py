@@ -8,7 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.record.prompts import read_chat_prompts
-from tests.ui.paging import opened, sound
+from specviz.ui.widgets.prompt_boxes import _preset_texts
+from tests.ui.paging import opened, page_of, sound
 
 pytestmark = pytest.mark.usefixtures("own_home", "loads_nothing")
 
@@ -69,3 +70,25 @@ def test_other_pages_start_without_the_chat_template_if_watch_does(
         key = "audit_chat" if page == "lossless" else f"{page}_chat"
         assert app.toggle(key=key).value is False
         assert app.query_params[key] in ("false", ["false"])
+
+
+@pytest.mark.parametrize(("first", "then"), [("learn", "watch"), ("watch", "learn")])
+def test_settings_that_only_a_link_has_set_are_those_of_the_next_page(
+    first: str, then: str
+) -> None:
+    """The browser has sent no value of a control before the second page is opened."""
+    preset = list(_preset_texts())[1]
+    app = page_of(first, preset=preset, gamma="7", temperature="0.3", length="32", top_p="0.9")
+    sound(app.switch_page(f"pages/{then}.py").run())
+    assert app.selectbox(key="preset").value == preset
+    assert app.text_area(key="prompt").value == _preset_texts()[preset]
+    assert [app.slider(key=each).value for each in ("gamma", "temperature", "length", "top_p")] == [
+        7, 0.3, 32, 0.9,
+    ]  # fmt: skip
+
+
+def test_an_empty_prompt_stays_empty_on_the_next_page() -> None:
+    app = page_of("learn")
+    sound(app.text_area(key="prompt").set_value("").run())
+    sound(app.switch_page("pages/watch.py").run())
+    assert app.text_area(key="prompt").value == ""

@@ -27,6 +27,7 @@ from specviz.record.prompts import (
     read_suite,
     typed_suite,
 )
+from specviz.ui.session.tabs import OPEN_PAGE
 
 TYPED, FILE = "Several prompts", "A file of mine"
 _OWN = "custom prompt"
@@ -53,6 +54,10 @@ class PromptBoxes:
     @property
     def _prompt(self) -> str:
         return f"{self.prefix}prompt"
+
+    @property
+    def _page(self) -> str:
+        return f"{self.prefix}page of the prompt"
 
     def choose(self, changed: Callable[[], None] = lambda: None, *, chat: bool = False) -> str:
         """Draw the controls and return the prompt.
@@ -102,9 +107,15 @@ class PromptBoxes:
         The page keeps its previous prompt. On the first visit, the prompt comes from the link or
         from Watch. If neither gives a prompt, it is the first preset.
         """
-        state = st.session_state
+        state, page = st.session_state, st.session_state.get(OPEN_PAGE)
         if self._preset not in state or self._prompt not in state:
             state[self._preset], state[self._prompt] = self._first()
+        elif state.get(self._page) != page:
+            # Until the browser has sent a value that the script set, Streamlit draws the controls
+            # of another page without it.
+            for key in (self._preset, self._prompt):
+                state[key] = state[key]
+        state[self._page] = page
         return state[self._prompt]
 
     def _fit(self, chat: bool) -> None:
