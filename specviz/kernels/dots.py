@@ -3,8 +3,10 @@
 An intrinsic multiplies several adjacent matrix rows by several rows of x. Every dot product is
 summed in separate vector lanes, so a result's bits do not depend on how many products are computed
 together. The kernels prefetch later matrix rows into the second-level cache, because the
-first-level cache cannot request enough lines at a time to keep the memory busy. A line is
-prefetched several times, because a processor drops prefetches while many are pending.
+first-level cache cannot request enough lines at a time to keep the memory busy. On AMD
+processors, a line is prefetched several times, because they drop prefetches while many are pending.
+On an Intel Xeon, one prefetch per line and long vectors made a step of one token 1.1 to 1.3 times
+as fast, with weights in a cache and with weights in memory.
 
 A processor with AVX512-BF16 multiplies bfloat16 weights by bfloat16 rows of x, two columns in each
 lane, and adds the products in float32. On other processors, and for other weights, rows of x are
@@ -25,7 +27,8 @@ from specviz.kernels.simd import processor_features, stored_size, stored_type, w
 
 intrinsic: Any = numba.extending.intrinsic
 _AHEAD = 32_768  # minimum prefetch distance in bytes
-_FETCH_EVERY = 16  # bytes from one prefetch to the next
+_LINE = 64  # bytes of a cache line
+_AMD, _FETCHES_PER_LINE = "sse4a", 4  # an instruction set of AMD processors only
 _SECOND_CACHE = 2  # locality hint of llvm.prefetch: second-level cache
 _FLOAT, _I16, _I32, _I64 = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
@@ -45,6 +48,11 @@ class _BFloat16(ir.Type):
 
 def _has_wide_vectors() -> bool:
     return {"avx512f", "avx512bw", "avx512vl"} <= processor_features()
+
+
+def _fetch_every() -> int:
+    """Return the bytes from one prefetch to the next."""
+    return _LINE // _FETCHES_PER_LINE if _AMD in processor_features() else _LINE
 
 
 def multiplies_pairs() -> bool:
@@ -128,9 +136,10 @@ class _Emitter:
         self._paired = _takes_pairs(kind)
         lanes = 16 if _has_wide_vectors() else 8
         columns = lanes * (2 if self._paired else 1)
-        # A product of one or two rows waits for memory; measured, short vectors read faster.
+        # A product of one or two rows waits for memory. Each of its vectors has one prefetch;
+        # measured, short vectors with more prefetches read faster on AMD processors.
         short = fetches and shape[1] <= 2
-        self._parts = columns * stored_size(kind) // _FETCH_EVERY if short else 1
+        self._parts = max(1, columns * stored_size(kind) // _fetch_every()) if short else 1
         self._lanes, self._columns = lanes // self._parts, columns // self._parts
 
     def emit(
@@ -160,7 +169,7 @@ class _Emitter:
         size = stored_size(self._kind)
 
         def fetch(first: Any) -> None:
-            for begin in range(0, self._columns, _FETCH_EVERY // size):
+            for begin in range(0, self._columns, _fetch_every() // size):
                 place = builder.add(builder.add(first, ahead), _I64(begin))
                 for row in weight_rows:
                     fetch_line(builder.gep(row, [place]))
