@@ -20,7 +20,7 @@ _EXACT = {"nnan", "nsz", "contract"}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function that kernels inline; the compiler may reorder sums to vectorise them."""
+    """Compile a function to be inlined in kernels; its sums may be reordered as vectors."""
     return _inlined(function, _FAST)
 
 

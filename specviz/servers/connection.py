@@ -114,7 +114,7 @@ class Connection:
             yield from self._split(self._pieces(response, path))
 
     def parsed(self, text: str) -> Any:
-        """Decode JSON and remove the key; raises ServerError if the text is not JSON."""
+        """Decode JSON and remove the API key from it; raises ServerError if it is not JSON."""
         return self._decoded(text, self.remover)
 
     def parsed_event(self, text: str) -> Any:

@@ -30,7 +30,7 @@ class Estimate:
         return Estimate(self.value - other.value, self.residuals - other.residuals)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return Student's interval, which fails to cover the value with probability ``level``."""
+        """Return Student's interval with the error probability ``level``."""
         count = len(self.residuals)
         if count < 2:
             return -np.inf, np.inf

@@ -56,7 +56,7 @@ def test_mixed_text_matches_the_formula() -> None:
 
 def test_certain_acceptance_has_no_limit() -> None:
     app = page_of("misleading", misleading_easy="1", misleading_hard="1")
-    assert "both numbers grow without limit" in words(app)
+    assert "the exact number and the formula’s grow without limit" in words(app)
     assert "would yield 6.00 tokens on average, as many as the formula predicts" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
     assert "more than the formula predicts (Jensen's inequality)" in words(app)

@@ -3,8 +3,8 @@
 The time is limited; the limit is checked before every step and while contexts are fed. One context
 length is always tried. Another context length is added only if all contexts can get enough samples
 within the limit. Few contexts suffice, because costs relative to a target step hardly depend on the
-context. At every context, each kind of step first runs once; this time serves for planning and as a
-fallback. Then every verification length gets a first row of timed steps (see ``cost_columns.py``)
+context. At every context, each kind of step first runs once. Its time is used for planning and
+as a fallback. Then every verification length gets a first row of timed steps (``cost_columns.py``)
 at all contexts, then every verification length gets a second row, and so on. So if time runs out,
 all costs have about equally many samples. The table then records how many samples its least sampled
 cost has, and which verifications are interpolated. A context is left out if its plain step, a draft

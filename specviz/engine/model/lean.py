@@ -186,7 +186,7 @@ class LeanStep(Step):
         return weights.head(x[-max(1, num_logits) :])[:, : self._num_outputs].float()
 
     def _num_kept(self, count: int, num_logits: int) -> int:
-        """Return for how many of its last tokens a pass of ``count`` tokens keeps hidden states."""
+        """Return how many last tokens of a pass of ``count`` tokens have hidden states kept."""
         return count if self._keeps_all else max(1, num_logits)
 
     def span(self, count: int) -> Span:

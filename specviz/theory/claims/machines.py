@@ -229,8 +229,9 @@ def _own_benchmark() -> Claim:
         "num_assistant_tokens=10 … {50/speculative_time:.2f} … speedup = baseline_time / "
         "speculative_time",
         verdict=verdict_for(abs(each - 1) < 0.01 for each in (short, cold, speeds[0] / speeds[1])),
-        finding=f"For a pair without any speedup, the listing prints {short:.2f}× if the sampled "
-        f"text ends after 30 tokens instead of {_GUIDE_TOKENS}. It prints {cold:.2f}× if the first "
+        finding="For a pair without any speedup, the guide's listing prints "
+        f"{short:.2f}× if the sampled text ends after 30 tokens instead of {_GUIDE_TOKENS}. It "
+        f"prints {cold:.2f}× if the first "
         "call (the baseline) needs the time of 25 steps for warm-up. The listing also compares a "
         "greedy baseline with sampled text, although acceptance depends on temperature: by the "
         f"formula, Leviathan’s {greedy.draft} reaches {speeds[0]:.2f}× greedy and "

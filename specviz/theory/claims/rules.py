@@ -74,8 +74,8 @@ def _exact_output() -> Claim:
         verdict=verdict_for([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
         finding=f"If the token after a rejection is drawn from the residual, the output "
         f"distribution differs from the target’s by {bias:.0e} on the five-token example, a "
-        f"rounding error. The name is imprecise: on this example, textbook rejection sampling "
-        f"would accept with probability {textbook:.2f}; this rule accepts with {overlap:.2f}. This "
+        "rounding error. The name “rejection sampling” is imprecise: textbook rejection sampling "
+        f"would accept here with probability {textbook:.2f}, this rule with {overlap:.2f}. This "
         "calculation ignores that a batched pass in half precision rounds differently from a pass "
         "over one token.",
         flip=f"If the rule over-accepts by ε (see the formula), the error is 0.10 at "

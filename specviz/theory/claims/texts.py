@@ -73,7 +73,7 @@ def _high_temperature() -> Claim:
 
 
 def _at(row: LeviathanRow, temperature: float) -> LeviathanRow:
-    """Return the row that has this temperature, and the task and the draft of ``row``."""
+    """Return the row with this temperature and with the same task and draft as ``row``."""
     return next(
         each
         for each in LEVIATHAN

@@ -130,7 +130,7 @@ def choose_chat_template(key: str, hint: str | None = None) -> bool:
 
 
 def start_like_watch(key: str, watched: object, default: object) -> None:
-    """Set a linked control to Watch's value, unless the control or the link already has a value."""
+    """Set a linked control to Watch's value, unless it or the URL has a value."""
     if key in st.session_state or key in st.query_params or watched == default:
         return
     st.session_state[key] = watched

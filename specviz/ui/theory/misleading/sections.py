@@ -104,9 +104,10 @@ def show_clustering() -> None:
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
-        f"As γ grows, both numbers {_limit(endless)}: the rejections in a long text depend only on "
-        "the mean α (Yin et al. 2024, theorem 1). If every round were entirely easy or entirely "
-        f"hard, a round would yield {TOKENS.bare(whole)} tokens on average, "
+        f"As γ grows, the exact number and the formula’s {_limit(endless)}: the rejections in a "
+        "long text depend only on the mean α (Yin et al. 2024, theorem 1). If every round were "
+        f"entirely easy or entirely hard, a round would yield {TOKENS.bare(whole)} tokens on "
+        "average, "
         f"{compared(whole, formula)} (Jensen's inequality)."
     )
     show_formula(
