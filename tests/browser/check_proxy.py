@@ -49,12 +49,12 @@ def main() -> int:
             oidc_provider_mock.run_server_in_thread(user_claims=accounts)
         )
         dashboard = start(folder, caddy, f"http://localhost:{provider.server_port}", stack)
+        check_health(dashboard, findings)  # waits until the worker has started
         check_redirect(dashboard, findings)
         check_token(dashboard, findings)
         check_sockets(dashboard, findings)
         check_logins(dashboard, findings)
         check_forged_headers(dashboard, findings)
-        check_health(dashboard, findings)
         check_pages(dashboard, folder, options.live_seconds, partial(expect, findings))
     return int(findings.wrong > 0)
 
@@ -109,7 +109,7 @@ def _handshake(dashboard: ProxiedDashboard, cookie: str, origin: str | None) -> 
     try:
         with connect(
             f"ws{dashboard.url.removeprefix('http')}/_stcore/stream",
-            origin=Origin(origin) if origin else None, proxy=None,
+            origin=Origin(origin) if origin else None, proxy=None, open_timeout=60,
             additional_headers={"Cookie": cookie} if cookie else None,
         ):  # fmt: skip
             return 101
@@ -164,7 +164,7 @@ def check_forged_headers(dashboard: ProxiedDashboard, findings: Findings) -> Non
 
 
 def check_health(dashboard: ProxiedDashboard, findings: Findings) -> None:
-    deadline = time.monotonic() + 60  # the worker starts
+    deadline = time.monotonic() + 120
     while (direct := fetch(dashboard.server.url, "/health")[0]) != 200:
         if time.monotonic() > deadline:
             break

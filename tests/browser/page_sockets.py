@@ -65,7 +65,7 @@ class PageSocket:
         self._socket: ClientConnection = connect(
             f"{address}/_stcore/stream", origin=Origin(url), max_size=2**28,
             additional_headers={"Cookie": cookie} if cookie else None, subprotocols=protocols,
-            compression=None, proxy=None,
+            compression=None, proxy=None, open_timeout=60,
         )  # fmt: skip
 
     def __enter__(self) -> PageSocket:

@@ -87,8 +87,8 @@ def check_long_run(dashboard: ProxiedDashboard, page: Any, seconds: float, expec
         with dashboard.server.paused_workers():
             page.wait_for_timeout(1000 * seconds)
         wait_for_state(page, "done")
-        expect(f"a live run of {seconds:g} s keeps its socket", (len(sockets.opened), sockets.closed),
-               (1, []))  # fmt: skip
+        seen = (len(sockets.opened), sockets.closed)
+        expect(f"a live run of {seconds:g} s keeps its socket", seen, (1, []))
         expect("and so does a tab that sends nothing", bool(tab.open()))
 
 

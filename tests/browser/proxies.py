@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -141,7 +142,7 @@ def _child(
 def _trusted(root: Path, port: int, process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Wait for Caddy; let this process resolve ``DOMAIN`` and trust Caddy's root certificate."""
     until = time.monotonic() + _SECONDS
-    while not root.exists() or not _listens(port):
+    while not _has_certificate(root, port):
         assert process.poll() is None, "Caddy ended by itself"
         assert time.monotonic() < until, "Caddy did not start"
         time.sleep(0.1)
@@ -157,6 +158,14 @@ def _trusted(root: Path, port: int, process: subprocess.Popen[bytes]) -> Iterato
         yield
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def _has_certificate(root: Path, port: int) -> bool:
+    """Return whether Caddy has made its certificate: it listens before that."""
+    try:
+        context = ssl.create_default_context(cafile=str(root))
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=1) as plain,
+            context.wrap_socket(plain, server_hostname=DOMAIN),
+        ):
+            return True
+    except OSError:
+        return False

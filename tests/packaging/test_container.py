@@ -172,7 +172,8 @@ def test_specviz_trusts_the_headers_of_caddy(
     config.load()
     headers = [(b"x-forwarded-proto", b"https"), (b"x-forwarded-for", sent.encode())]
     scope = {"type": "http", "scheme": "http", "client": ("172.18.0.3", 40000), "headers": headers}
-    asyncio.run(config.loaded_app(scope, None, None))
+    app_behind_headers: Any = config.loaded_app
+    asyncio.run(app_behind_headers(scope, None, None))
     assert is_encrypted(seen[0])
     assert client_of(seen[0]) == (sent or "172.18.0.3")
 
