@@ -102,7 +102,7 @@ def _appears(page: Any, selector: str) -> bool:
     from playwright.sync_api import TimeoutError as TooLate
 
     with suppress(TooLate):
-        page.wait_for_selector(selector, timeout=30_000)
+        page.wait_for_selector(selector, timeout=120_000)  # for a busy machine
         return True
     return False
 
