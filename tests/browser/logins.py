@@ -30,11 +30,14 @@ def claims() -> dict[str, dict[str, object]]:
     }
 
 
-def write_secrets(folder: Path, issuer: str) -> Path:
-    """Write Streamlit's secrets for a provider named Mock."""
+def write_secrets(folder: Path, issuer: str, address: str = "http://127.0.0.1:{port}") -> Path:
+    """Write Streamlit's secrets for a provider named Mock and a dashboard at an address.
+
+    Streamlit replaces ``{port}`` by its own port.
+    """
     path = folder / "secrets.toml"
     path.write_text(f"""[auth]
-redirect_uri = "http://127.0.0.1:{{port}}/oauth2callback"
+redirect_uri = "{address}/oauth2callback"
 cookie_secret = "a cookie secret of forty random characters"
 [auth.mock]
 client_id = "specviz"
@@ -58,7 +61,7 @@ class Dashboard:
 
     @property
     def cookie_name(self) -> str:
-        return f"specviz_access_{urlsplit(self.url).port}"
+        return f"specviz_access_{urlsplit(self.server.url).port}"
 
 
 @dataclass

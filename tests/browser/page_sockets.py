@@ -26,11 +26,23 @@ def fetch(
 
 
 def fetch_pairs(
-    url: str, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
+    url: str,
+    path: str,
+    *,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    source: str = "",
 ) -> tuple[int, _Headers, str]:
-    """Return the status, all headers in order, and the text of a response."""
+    """Return the status, all headers in order, and the text of a response.
+
+    Args:
+        source: The client's address, such as 127.0.0.5; by default the system chooses it.
+    """
     place = urlsplit(url)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    https = place.scheme == "https"
+    kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
+    address = (source, 0) if source else None
+    connection = kind(place.hostname or "", place.port, timeout=30, source_address=address)
     connection.request(method, path, headers={"Accept": "text/html", **(headers or {})})
     answer = connection.getresponse()
     text = answer.read().decode(errors="replace")
@@ -42,7 +54,7 @@ class PageSocket:
     """The connection of one tab."""
 
     def __init__(self, url: str, cookie: str = "", *, resume: str = "") -> None:
-        place = urlsplit(url).netloc
+        address = "ws" + url.removeprefix("http")  # https becomes wss
         protocols = [Subprotocol("streamlit")]
         if resume:  # Streamlit expects the id of the earlier connection in the third place
             protocols += [Subprotocol("unused"), Subprotocol(resume)]
@@ -51,9 +63,9 @@ class PageSocket:
         self.alerts: list[str] = []  # errors and warnings of the last message
         self.buttons: dict[str, tuple[str, str]] = {}  # ids of a button and its part, by key
         self._socket: ClientConnection = connect(
-            f"ws://{place}/_stcore/stream", origin=Origin(f"http://{place}"), max_size=2**28,
+            f"{address}/_stcore/stream", origin=Origin(url), max_size=2**28,
             additional_headers={"Cookie": cookie} if cookie else None, subprotocols=protocols,
-            compression=None, proxy=None,
+            compression=None, proxy=None, open_timeout=60,
         )  # fmt: skip
 
     def __enter__(self) -> PageSocket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import subprocess
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 import yaml
+from starlette.types import Receive, Scope, Send
 
 from specviz import ROOT
+from specviz.access.setting_values import Limits
 from specviz.cli.options import build_parser
+from specviz.ui.access.addresses import client_of, is_encrypted
 
 FOLDER = ROOT / "assets" / "container"
 SERVER, SPACE = FOLDER / "Dockerfile", FOLDER / "space" / "Dockerfile"
@@ -151,12 +156,54 @@ def test_compose_puts_caddy_in_front(compose: dict[str, Any]) -> None:
         assert set(service["networks"]) <= compose["networks"].keys()
 
 
+@pytest.mark.parametrize("sent", ["198.51.100.1", ""])
+def test_specviz_trusts_the_headers_of_caddy(
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sent: str
+) -> None:
+    """Caddy's address in the network of compose is not known before."""
+    seen: list[Scope] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope)
+
+    trusted = compose["services"]["specviz"]["environment"]["FORWARDED_ALLOW_IPS"]
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    config = uvicorn.Config(app, log_config=None)
+    config.load()
+    headers = [(b"x-forwarded-proto", b"https"), (b"x-forwarded-for", sent.encode())]
+    scope = {"type": "http", "scheme": "http", "client": ("172.18.0.3", 40000), "headers": headers}
+    app_behind_headers: Any = config.loaded_app
+    asyncio.run(app_behind_headers(scope, None, None))
+    assert is_encrypted(seen[0])
+    assert client_of(seen[0]) == (sent or "172.18.0.3")
+
+
 def test_caddy_serves_the_domain_and_hides_the_health_check() -> None:
     text = (FOLDER / "Caddyfile").read_text(encoding="utf-8")
     assert "{$SPECVIZ_DOMAIN} {" in text
     assert "reverse_proxy specviz:8501" in text
     assert re.search(r"@health path /health\s+respond @health 404", text)
     assert text.count("{") == text.count("}")
+
+
+def test_the_documented_caddyfile_has_its_braces_at_the_ends_of_lines() -> None:
+    """Caddy accepts no block on one line."""
+    text = (ROOT / "assets" / "docs" / "deploy.md").read_text(encoding="utf-8")
+    lines = [each for each in text.splitlines() if re.match(r"`?specviz\.example\.org \{", each)]
+    assert lines == ["specviz.example.org {"]
+
+
+def test_the_documented_nginx_forwards_what_specviz_needs() -> None:
+    text = (ROOT / "assets" / "docs" / "deploy.md").read_text(encoding="utf-8")
+    for each in (
+        "proxy_set_header Host $http_host;",  # $host has no port, but the Origin has
+        "proxy_set_header X-Forwarded-For $remote_addr;",  # not what the client sent
+        "proxy_set_header X-Forwarded-Proto $scheme;",
+    ):
+        assert each in text
+    found = re.search(r"client_max_body_size (\d+)m;", text)  # by default 1 MB
+    assert found is not None
+    assert int(found[1]) * 2**20 >= Limits().request_body
 
 
 def test_the_space_has_the_front_matter_that_hugging_face_reads() -> None:

@@ -140,6 +140,20 @@ def test_a_socket_of_another_page_is_refused(
     assert not answer.passed
 
 
+@pytest.mark.parametrize(
+    ("scheme", "origin", "passes"),
+    [("wss", "https", True), ("wss", "http", False), ("ws", "http", True), ("ws", "https", True)],
+)
+def test_under_https_a_page_of_http_is_foreign(
+    dashboard: Dashboard, scheme: str, origin: str, passes: bool
+) -> None:
+    """Under ws, the page may be https: a proxy may send no X-Forwarded-Proto."""
+    headers = [(b"host", HOST.encode()), (b"cookie", dashboard.cookie().encode())]
+    headers += [(b"origin", f"{origin}://{HOST}".encode())]
+    answer = dashboard.answer(STREAM, kind="websocket", headers=headers, scheme=scheme)
+    assert bool(answer.passed) == passes
+
+
 @pytest.mark.parametrize("hosts", [[], [b"192.0.2.7:8501", b"evil.example"]])
 def test_a_socket_without_one_host_is_refused(dashboard: Dashboard, hosts: list[bytes]) -> None:
     headers = [(b"host", each) for each in hosts]

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 from streamlit import config
 
+from specviz.ui.access.addresses import is_encrypted
 from specviz.ui.access.providers import own_origin
 
 
@@ -20,7 +21,8 @@ def is_own_origin(scope: Scope) -> bool:
     """Return whether a request comes from a page of this dashboard.
 
     The request's Origin must be the host of the request, the address in the settings of the login,
-    or an address in ``server.corsAllowedOrigins`` (for proxies that change the Host header).
+    or an address in ``server.corsAllowedOrigins`` (for proxies that change the Host header). Under
+    https, the host's pages under http are foreign, because others on the network can change them.
     """
     headers = Headers(scope=scope)
     origins, hosts = headers.getlist("origin"), headers.getlist("host")
@@ -33,6 +35,8 @@ def is_own_origin(scope: Scope) -> bool:
         return False
     if scheme not in ("http", "https") or not place or any(rest):
         return False
+    if is_encrypted(scope) and scheme == "http":
+        return origin in _listed()
     return place == hosts[0].lower() or origin in _listed()
 
 
