@@ -1,6 +1,6 @@
 """The dashboard behind Caddy on this machine, with TLS and the shipped Caddyfile.
 
-Caddy's peer address is not 127.0.0.1, as in a container: the dashboard must be told to trust it.
+Caddy's peer address is not 127.0.0.1, as in a container: the dashboard has to trust it.
 """
 
 from __future__ import annotations
