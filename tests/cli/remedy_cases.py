@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from specviz.values import Value
 
@@ -351,3 +354,19 @@ CHANGED = (
     (f"{LANES} --against {{saved}} --temperature 0", "--temperature 0", ""),
     (LANES.replace("--prompt x", "--prompt y --against {saved}"), "--prompt y", "--prompt x"),
 )  # fmt: skip
+
+# Quantised weights and bfloat16 need kernels that nothing else in this package compiles.
+_COMPILED = ("--draft-weights", "--device, --dtype")
+
+
+def followed() -> list[Any]:
+    """Return the cases whose remedies command lines follow."""
+    return [
+        pytest.param(
+            each,
+            id=f"{each.module}: {each.names}",
+            marks=pytest.mark.thorough if each.names in _COMPILED else (),
+        )
+        for each in CASES
+        if each.then
+    ]

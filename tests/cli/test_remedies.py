@@ -37,7 +37,7 @@ from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.training.__main__ import _parser as training_parser
 from specviz.training.__main__ import main as training
 from tests.cli.remedies import Remedy, Source, names_in, problems
-from tests.cli.remedy_cases import BEGINS, CASES, CHANGED, LANES, Case
+from tests.cli.remedy_cases import BEGINS, CASES, CHANGED, LANES, Case, followed
 from tests.comparison.synthetic import runs_of
 from tests.engine.models import small_tokenizer, tiny_model, write_model, write_pair
 from tests.servers.hostile_engines import piece
@@ -259,22 +259,7 @@ def test_an_error_names_its_remedy(
     assert named_by(capsys.readouterr().err, errors) == case.named
 
 
-# Quantised weights and bfloat16 need kernels that nothing else in this package compiles.
-_COMPILED = ("--draft-weights", "--device, --dtype")
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            each,
-            id=f"{each.module}: {each.names}",
-            marks=pytest.mark.thorough if each.names in _COMPILED else (),
-        )
-        for each in CASES
-        if each.then
-    ],
-)
+@pytest.mark.parametrize("case", followed())
 def test_following_a_remedy_works(
     case: Case,
     places: Places,
