@@ -104,6 +104,7 @@ def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -
         "--target-weights": spec.target_weights, "--draft-weights": spec.draft_weights,
     }  # fmt: skip
     known = [str(part) for name, value in asked.items() if value for part in (name, value)]
+    known += ["--other-target"] if options.other_target else []
     result, runs = measure_accounting(known, spec.target_body, options.repeats or SEEDS, say)
     if options.plot:
         options.plot.write_text(accounting_svg(runs), encoding="utf-8")

@@ -18,7 +18,7 @@ from specviz.comparison.lane_labels import lane_labels
 from specviz.errors import ConfigError
 from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
-from specviz.record.pairs import PairSpec, memory_margin
+from specviz.record.pairs import SWITCHES, PairSpec, memory_margin
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
 from specviz.record.run_config import (
     RunConfig,
@@ -58,9 +58,8 @@ _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
 _BODIES = ("target_body", "draft_body")
-_SWITCHES = ("shared_vocabulary", "other_target")
 _WEIGHTS = ("target_weights", "draft_weights")
-_KEPT = (*_BODIES, *_WEIGHTS, *_SWITCHES)  # taken from the default lane even if the models change
+_KEPT = (*_BODIES, *_WEIGHTS, *SWITCHES)  # taken from the default lane even if the models change
 SHARED = (  # settings that all lanes must share
     "seed",
     "max_new_tokens",
@@ -274,7 +273,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
             remedy="Give pair alone, or target and draft.",
         )
     kept: dict[str, Any] = {key: typed[key] for key in _KEPT if key in typed}
-    kept |= {key: _value(key, kept[key], False) for key in _SWITCHES if key in kept}
+    kept |= {key: _value(key, kept[key], False) for key in SWITCHES if key in kept}
     spec = default = dataclasses.replace(default, **kept)
     if pair is not None:
         spec = dataclasses.replace(default, name=pair, draft=None, target=None)

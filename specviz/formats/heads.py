@@ -63,6 +63,10 @@ class HeadFacts(Value):
         maps = ("d2t", "t2d")
         return sum(each.elements for name, each in self.tensors.items() if name not in maps)
 
+    def other_target(self, name: str) -> str:
+        """Return the target that the files name, if it is not ``name``; else an empty text."""
+        return "" if names_same_model(self.target or name, name) else self.target
+
 
 def read_head(path: Path) -> HeadFacts | None:
     """Return the facts about the head in a folder; None if the folder contains no head.

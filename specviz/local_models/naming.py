@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from specviz.errors import ConfigError, ModelFileError
-from specviz.formats.heads import head_kind, names_same_model, read_head
+from specviz.formats.heads import HeadFacts, head_kind, read_head
 from specviz.formats.ollama import PREFIX
 from specviz.local_models.added_folders import added_folders
 from specviz.local_models.finding import find_models
@@ -107,20 +107,19 @@ def other_target_of(spec: PairSpec) -> str:
         return ""
     try:
         path = path_at(spec.draft)
-        named = "" if path is None else _target_in(path, (path / "config.json").stat().st_mtime_ns)
+        facts = None if path is None else _facts(path, (path / "config.json").stat().st_mtime_ns)
     except (OSError, ValueError):
         return ""
-    return "" if not named or names_same_model(named, spec.target) else named
+    return "" if facts is None else facts.other_target(spec.target)
 
 
 @lru_cache(maxsize=64)
-def _target_in(folder: Path, changed: int) -> str:
+def _facts(folder: Path, changed: int) -> HeadFacts | None:
     del changed
     try:
-        facts = read_head(folder)
-    except ModelFileError:
-        return ""
-    return facts.target if facts is not None else ""
+        return read_head(folder)
+    except ModelFileError:  # loading the head reports the error
+        return None
 
 
 @lru_cache(maxsize=64)

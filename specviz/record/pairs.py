@@ -44,6 +44,7 @@ WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
 OWN_MTP = "mtp"  # in place of a folder: the draft is the target's own MTP layers
 OTHER_TARGET = "Head of another target"  # the switch on the pages for ``other_target``
+SWITCHES = ("shared_vocabulary", "other_target")  # settings of a pair that are yes or no
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _GAMMA, _HEAD_GAMMA, _SMALL_GAMMA = 5, 3, 2
 _JOINED = " + "  # between target and draft
@@ -124,7 +125,7 @@ class PairSpec(Value):
             raise ConfigError(
                 f"{self.device!r} is not a device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
             )
-        for name in ("shared_vocabulary", "other_target"):
+        for name in SWITCHES:
             if not isinstance(value := getattr(self, name), bool):
                 raise ConfigError(f"{name} is {value!r}.", remedy="Give yes or no.")
         if self.draft is None:  # of the heads, only embedded ones are not in ``draft``
@@ -345,7 +346,7 @@ def spec_of(pair: PairInfo) -> PairSpec:
         shared_vocabulary=pair.shared_tokens is not None,
         target_weights=pair.target.weights_option,
         draft_weights=draft.weights_option if draft else "auto",
-        other_target=draft is not None and draft.head is not None and bool(draft.head.made_for),
+        other_target=draft is not None and draft.head is not None and bool(draft.head.named_target),
     )
     # the names in an embedded pair
     if pair.name in EMBEDDED_HEADS or pair.target.name == f"{pair.name}/target":

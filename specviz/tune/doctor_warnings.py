@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import ModelFileError
-from specviz.formats.heads import names_same_model, read_head
+from specviz.formats.heads import read_head
 from specviz.formats.model_folder import read_object
 
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ def head_warnings(pair: Pair, *, chat: bool) -> tuple[str, ...]:
     ``chat``: whether the texts are written with the chat template.
     """
     assert pair.head is not None
-    found, named, own = list[str](), pair.head.made_for, pair.info.target.name
-    if named and not names_same_model(named, own):
-        found.append(f"The head's files name the target {named}; this target is {own}.")
+    found, draft = list[str](), pair.info.draft
+    if draft is not None and draft.head is not None and draft.head.named_target:
+        found.append(
+            f"The head's files name the target {draft.head.named_target}; this target is "
+            f"{pair.info.target.name}."
+        )
     if pair.info.target.weights:
         found.append(
             f"The target's weights are quantised ({pair.info.target.weights}); the head may have "

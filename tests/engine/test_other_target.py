@@ -42,14 +42,14 @@ def test_another_target_is_refused_with_both_names(spec: PairSpec) -> None:
 
 def test_another_target_is_loaded_on_request_with_a_notice(spec: PairSpec) -> None:
     pair = load_pair(replace(spec, other_target=True))
-    assert head_of(pair).made_for == NAMED
+    assert head_of(pair).named_target == NAMED
     assert [each for each in pair.notices if NAMED in each and "few" in each]
     assert spec_of(pair.info) == replace(spec, other_target=True, threads=None)
 
 
 def test_the_own_target_needs_no_request() -> None:
     pair = load_pair(replace(EMBEDDED, threads=1))
-    assert head_of(pair).made_for == ""
+    assert head_of(pair).named_target == ""
     assert not [each for each in pair.notices if NAMED in each]
     assert not spec_of(pair.info).other_target
 

@@ -22,13 +22,14 @@ def folder(tmp_path: Path) -> Path:
     return write_eagle3(tmp_path / "head")
 
 
-def warned(
-    folder: Path, template: Any, *, chat: bool, made_for: str = "", weights: str = ""
-) -> str:
+def warned(folder: Path, template: Any, *, chat: bool, named: str = "", weights: str = "") -> str:
     target, head = folder.parent / "target" / "config.json", folder / "config.json"
     pair: Any = SimpleNamespace(
-        head=SimpleNamespace(made_for=made_for),
-        info=SimpleNamespace(target=SimpleNamespace(name="org/tiny", weights=weights)),
+        head=SimpleNamespace(),
+        info=SimpleNamespace(
+            target=SimpleNamespace(name="org/tiny", weights=weights),
+            draft=SimpleNamespace(head=SimpleNamespace(named_target=named)),
+        ),
         tokenizer=SimpleNamespace(chat_template=template),
         stamps={target: 1, head: 2},
     )
@@ -80,7 +81,6 @@ def test_damaged_files_are_no_reason_to_warn(folder: Path) -> None:
 
 
 def test_another_target_and_quantised_weights(folder: Path) -> None:
-    assert warned(folder, None, chat=False, made_for="other/tiny") == ""
-    found = warned(folder, None, chat=False, made_for="org/large", weights="q4_0")
+    found = warned(folder, None, chat=False, named="org/large", weights="q4_0")
     assert "name the target org/large" in found
     assert "quantised (q4_0)" in found

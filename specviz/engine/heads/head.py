@@ -46,7 +46,6 @@ class Head(ABC):
     target: TargetParts
     settings: Any  # frozen; what files of such a head may state wrongly or not at all
     notices: tuple[str, ...] = ()  # about settings that its files leave open
-    made_for: str = ""  # the target that its files name; empty if they name none
 
     @property
     @abstractmethod

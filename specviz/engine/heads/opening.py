@@ -18,9 +18,7 @@ def open_head(facts: HeadFacts, target: TargetParts) -> Head:
         ModelFileError: The files are damaged or not supported.
         PairError: The head does not fit the target.
     """
-    head = _OPEN[facts.kind](facts, target)
-    head.made_for = facts.target
-    return head
+    return _OPEN[facts.kind](facts, target)
 
 
 _OPEN: Mapping[str, Callable[[HeadFacts, TargetParts], Head]] = {

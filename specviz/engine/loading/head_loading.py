@@ -25,7 +25,6 @@ from specviz.engine.model.product import Product
 from specviz.engine.model.products import product_of
 from specviz.engine.model.step_capabilities import require_places
 from specviz.errors import PairError
-from specviz.formats.heads import HeadFacts, names_same_model
 from specviz.kernels.readiness import packed_ready
 from specviz.record.heads import HeadInfo
 from specviz.record.pairs import OTHER_TARGET, QUANTISED, PairSpec, Progress, ProgressCallback
@@ -72,7 +71,7 @@ def add_head(
         on_progress(Progress(activity="loading", text=f"loading head {name}"))
         facts = opened.head.fetch(on_progress)
         files, kind = opened.head.identifying_files(), facts.kind
-        other_target = _other_target(facts, side.source.name)
+        other_target = facts.other_target(side.source.name)
         if other_target and not spec.other_target:
             raise PairError(
                 _OTHER_TARGET.format(name=name, named=other_target, target=side.source.name),
@@ -110,17 +109,12 @@ def add_head(
         head=HeadInfo(
             places=head.states.places,
             proposable=None if head.proposable is None else len(head.proposable),
-            made_for=other_target,
+            named_target=other_target,
         ),
         weights=kind_of_weights.upper() if quantised else "",
         weights_option=spec.draft_weights,
     )
     pair.info = replace(pair.info, draft=info)
-
-
-def _other_target(facts: HeadFacts, target: str) -> str:
-    """Return the target that the head's files name, if it is not ``target``; else an empty text."""
-    return "" if names_same_model(facts.target or target, target) else facts.target
 
 
 def _type_of_weights(pair: Pair, spec: PairSpec) -> str:

@@ -35,7 +35,7 @@ from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
-from specviz.record.pairs import PairSpec, installed_pairs, known_pairs
+from specviz.record.pairs import SWITCHES, PairSpec, installed_pairs, known_pairs
 from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
@@ -190,8 +190,7 @@ def lane_text(lane: Lane) -> str:
     parts += [f"{key}={body}" for key, body in bodies.items() if body != NO_BODY]
     weights = {"target_weights": spec.target_weights, "draft_weights": spec.draft_weights}
     parts += [f"{key}={kind}" for key, kind in weights.items() if kind != "auto"]
-    switches = ("shared_vocabulary", "other_target")
-    parts += [f"{key}=yes" for key in switches if getattr(spec, key)]
+    parts += [f"{key}=yes" for key in SWITCHES if getattr(spec, key)]
     parts += [
         f"{each.name}={_written(getattr(config, each.name))}"
         for each in fields(config)

@@ -32,9 +32,10 @@ def show_open_sessions() -> None:
     st.markdown("\n".join(_lines(sessions)))
     others = [each for each in sessions if each != own_session()]
     people = sorted({each.person for each in others})
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.multiselect("End the sessions of", people, key=_CHOSEN, format_func=_words)
-        st.button("End sessions", key=_END, on_click=_end)
+    if people:
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            st.multiselect("End the sessions of", people, key=_CHOSEN, format_func=_words)
+            st.button("End sessions", key=_END, on_click=_end)
     if (ended := st.session_state.pop(_ENDED, None)) is not None:
         st.success(
             f"Sessions ended: {as_text(str(ended))}. These people can log in again unless the "
