@@ -63,11 +63,19 @@ def free_words(found: Roofline) -> str:
 
 def _interval(free: FreeGamma) -> str:
     span = ends_of(free)
-    return f" Given the measurement error, γ up to {span} may be free." if span else ""
+    if not span:
+        return ""
+    if not free.gamma:
+        return f" Within the measurement error, it may be free up to γ {_highest(free)}."
+    return f" Within the measurement error, this limit is γ {span}."
 
 
 def ends_of(free: FreeGamma | None) -> str:
     """Return the interval of the largest free γ as text; empty if unknown or without width."""
     if free is None or free.low is None or free.high is None or free.low == free.high:
         return ""
-    return f"{free.low} to {'at least ' if free.high == free.last else ''}{free.high}"
+    return f"{free.low} to {_highest(free)}"
+
+
+def _highest(free: FreeGamma) -> str:
+    return f"{'at least ' if free.high == free.last else ''}{free.high}"

@@ -77,6 +77,9 @@ def test_the_interval_of_the_free_gamma_follows_from_that_of_v() -> None:
         16,
     )
     assert CATALOGUE["free_gamma"].note(figures(costs)) == "interval: γ 2 to 7"
+    assert roofline_words(found(costs)).endswith("error, this limit is γ 2 to 7.")
+    none_free = replace(make_costs(extra=0.0011), target_errors=costs.target_errors)
+    assert roofline_words(found(none_free)).endswith("error, it may be free up to γ 1.")
     errors = (0.0, *(0.9 for _ in costs.target[1:]))
     assert found(replace(costs, target_errors=errors)).free is None  # 0 to at least 16
     bare = found(make_costs()).free

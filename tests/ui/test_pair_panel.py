@@ -251,4 +251,4 @@ def test_a_head_of_another_target_needs_its_switch(tmp_path: Path) -> None:
 def test_no_switch_for_a_head_of_this_target() -> None:
     head = PairSpec(name="tinystories-eagle3")
     app = with_folders(head.target_place, str(head.draft_place))
-    assert not [each for each in app.toggle if each.key == "other_target"]
+    assert not [each for each in app.toggle if each.key in ("other_target", "shared_vocabulary")]

@@ -194,11 +194,14 @@ def _name_model(label: str, key: str, placeholder: str | None = None) -> None:
 
 
 def _choose_loading(source: str) -> None:
-    """Draw the boxes of device and dtype. Draw Shared vocabulary if the tokenizers may differ."""
+    """Draw the boxes of device and dtype, and the switch that the kind of draft may need."""
     with st.container(horizontal=True):
         st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
         st.selectbox("Data type (dtype)", _DTYPES, key=_box("dtype"), bind=_LINKED)
-    _choose_other_target()
+    shown = _shown_models()
+    if shown is not None and shown.head:  # a head uses the target's tokenizer
+        _choose_other_target(shown)
+        return
     differs, box = _compared_tokenizers(source), _box("shared_vocabulary")
     if differs is False or not _shown_places(source)[1]:
         return
@@ -212,11 +215,9 @@ def _choose_loading(source: str) -> None:
     )  # fmt: skip
 
 
-def _choose_other_target() -> None:
+def _choose_other_target(spec: PairSpec) -> None:
     """Draw a switch that allows another target, if the head's files name one."""
-    spec = _shown_models()
-    named = "" if spec is None else other_target_of(spec)
-    if named:
+    if named := other_target_of(spec):
         st.toggle(
             OTHER_TARGET, key=_box("other_target"), bind=_LINKED,
             help=f"The head's files name the target {as_text(named)}. Turn this on if that is the "
