@@ -107,7 +107,7 @@ function makeVerdictHead(store, shown) {
     element: make("header", "vd-head", {}, [title, follow, back, on, shut]),
     /** @param {Subject|null} subject */
     update(subject) {
-      where.textContent = subject ? placeWords(subject) : "";
+      where.replaceChildren(...(subject ? placeWords(subject) : []));
       follow.hidden = store.selected === null || store.beside !== null;
       shut.hidden = store.beside === null;
       back.disabled = !subject || !nextSpot(store, subject.spot, -1);
@@ -119,10 +119,11 @@ function makeVerdictHead(store, shown) {
 /** @param {Subject} subject */
 function placeWords(subject) {
   const { run, round, spot, candidate } = subject;
-  if (run.engine) return placeInAnswer(subject);
+  if (run.engine) return [placeInAnswer(subject)];
   const count = round.candidates.length;
   const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
-  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: the text reaches its length limit` : "";
-  return `${nameOf(round, spot.round)}, ${place}${short}`;
+  const words = `${nameOf(round, spot.round)}, ${place}`;
+  if (!ends || shapeOf(round).branched || count >= (run.gamma ?? 0)) return [words];
+  return [words, make("span", "vd-short", {}, [`; only ${count} drafted: the text reaches its length limit`])];
 }
