@@ -13,12 +13,14 @@ from specviz.engine.decoding.speculation import speculate
 from specviz.engine.decoding.speculative_run import SpeculativeRun
 from specviz.engine.loading.body_room import body_room
 from specviz.engine.loading.checkup import check_pair
+from specviz.engine.loading.late_kernels import add_kernels
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.pair import Pair
 
 __all__ = [
     "Pair",
     "SpeculativeRun",
+    "add_kernels",
     "body_room",
     "check_pair",
     "decode_plainly",

@@ -34,6 +34,11 @@ def compile_ahead() -> None:
         _processes.append(process)
 
 
+def is_compiling() -> bool:
+    """Return whether a child process is still compiling."""
+    return any(process.poll() is None for process in _processes)
+
+
 def wait_for_compilation() -> None:
     """Wait for the child processes that compile; kill a process that takes over two minutes."""
     for process in _processes:

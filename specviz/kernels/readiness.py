@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from specviz.kernels.ahead import wait_for_compilation
+from specviz.kernels.ahead import is_compiling, wait_for_compilation
 from specviz.kernels.arrays import STORED_ONES, scratch
 from specviz.kernels.kept_code import mark_complete
 from specviz.kernels.packed import (
@@ -27,12 +30,29 @@ from specviz.kernels.survey import survey
 DEFAULT_NUMBER_TYPE = "float32"  # the dtype of the pair that ships with specviz
 
 
-@cache
+_withheld = ContextVar("withheld", default=False)
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Make ``ready`` return False in this block, so that weights taken in it run through torch."""
+    token = _withheld.set(True)
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
+
+
 def ready(number_type: str) -> bool:
     """Compile the kernels for this dtype, and check them; return False if they do not work here.
 
     The first call on a machine takes seconds; later processes load the kernels from disk.
     """
+    return not _withheld.get() and _work(number_type)
+
+
+@cache
+def _work(number_type: str) -> bool:
     wait_for_compilation()
     if number_type == "float16" and not has_half():
         return False
@@ -41,7 +61,7 @@ def ready(number_type: str) -> bool:
         _check_step(number_type)
     except Exception:  # a compiler may raise anything on an untested machine
         return False
-    if not survey_ready():
+    if not _survey_works():
         return False
     if number_type == DEFAULT_NUMBER_TYPE:
         mark_complete()
@@ -59,9 +79,17 @@ def packed_ready() -> bool:
     return True
 
 
-@cache
 def survey_ready() -> bool:
-    """Compile the statistics kernels, shared by all dtypes; return False if they do not work."""
+    """Return whether the statistics kernels, shared by all dtypes, work here.
+
+    While a child process compiles the kernels, the result is False. Otherwise, the first call loads
+    or compiles them.
+    """
+    return not is_compiling() and _survey_works()
+
+
+@cache
+def _survey_works() -> bool:
     wait_for_compilation()
     try:
         _check_survey()

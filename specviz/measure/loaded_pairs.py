@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import DeviceError
+from specviz.kernels.ahead import is_compiling
 from specviz.measure.handed_texts import with_texts
 from specviz.measure.load_timer import LoadTimer
 from specviz.record.pairs import PairSpec, ProgressCallback, memory_margin
@@ -46,14 +47,23 @@ class LoadedPairs:
         _restore_threads(pair)
         return pair
 
-    def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
+    def load(
+        self, spec: PairSpec, on_progress: ProgressCallback, *, before_kernels: bool = False
+    ) -> Pair:
         """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading.
 
         The time of a load is stored. It excludes downloads, compilation and the engine's import.
+
+        Args:
+            before_kernels: Do not wait for the kernels, if they are still being compiled.
         """
         pair = self.get(spec)
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
+            if pair.lacks_kernels and not (before_kernels and is_compiling()):
+                from specviz.engine import add_kernels
+
+                add_kernels(pair, spec, on_progress)
             return pair
         if self._pairs.pop(spec, None) is not None:  # a pair whose files have changed
             release_memory()
@@ -62,7 +72,7 @@ class LoadedPairs:
         timer = LoadTimer(on_progress)
         timer.begin("making room")
         self._make_room(spec, timer)
-        self._pairs[spec] = pair = self._loaded(spec, timer)
+        self._pairs[spec] = pair = self._loaded(spec, timer, before_kernels)
         keep_load_time(spec, timer.seconds_of_another_load())
         return pair
 
@@ -86,20 +96,21 @@ class LoadedPairs:
         free = free_memory(spec)
         return len(self._pairs) < _MOST_PAIRS and free is not None and needed <= free
 
-    def _loaded(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
+    def _loaded(self, spec: PairSpec, on_progress: ProgressCallback, before_kernels: bool) -> Pair:
         try:
-            return load(spec, on_progress)
+            return load(spec, on_progress, before_kernels=before_kernels)
         except DeviceError:
             if not self._pairs:
                 raise
         self.clear()  # outside the handler, whose traceback references loaded weights
-        return load(spec, on_progress)
+        return load(spec, on_progress, before_kernels=before_kernels)
 
 
-def load(spec: PairSpec, on_progress: ProgressCallback) -> Pair:
+def load(spec: PairSpec, on_progress: ProgressCallback, *, before_kernels: bool = False) -> Pair:
     from specviz.engine import load_pair
 
-    return with_texts(load_pair(spec, progress=on_progress), spec.suffix_texts)
+    pair = load_pair(spec, progress=on_progress, before_kernels=before_kernels)
+    return with_texts(pair, spec.suffix_texts)
 
 
 def free_memory(spec: PairSpec) -> int | None:

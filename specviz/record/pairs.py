@@ -235,6 +235,12 @@ class Progress(Value):
     total_bytes: int | None = None
 
 
+COMPILING = Progress(
+    activity="compiling",
+    text="preparing compiled code; the first time on a machine, this takes up to a minute",
+)
+
+
 class LoadPart(Value):
     """One part of loading a pair, with its duration."""
 

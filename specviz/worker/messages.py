@@ -43,6 +43,7 @@ class RunRequest(PairRequest):
         kind: The user's name for the kind of prompt. If it is not None, the worker predicts no
             speedups for this run.
         detects_chat: Whether to use the target's chat template if it has one.
+        before_kernels: Whether to run through torch while the kernels are still being compiled.
     """
 
     prompt: TypedPrompt
@@ -51,6 +52,7 @@ class RunRequest(PairRequest):
     budget: float | None = None
     kind: str | None = None
     detects_chat: bool = False
+    before_kernels: bool = False
 
 
 class PrepareRequest(PairRequest):

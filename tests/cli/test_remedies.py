@@ -92,7 +92,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     def load(spec: PairSpec) -> Any:
         return with_texts(load_pair(spec), spec.suffix_texts)
 
-    def cached(spec: PairSpec, _progress: Callable[[Progress], None]) -> Any:
+    def cached(spec: PairSpec, _progress: Callable[[Progress], None], **_options: Any) -> Any:
         return load(spec)
 
     with pytest.MonkeyPatch.context() as patch:

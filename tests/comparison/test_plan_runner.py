@@ -43,7 +43,7 @@ def stored_step_costs(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture
 def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
     """A maker with the tiny pair loaded."""
-    monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _on_progress: pair)
+    monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _on_progress, **_options: pair)
     return InProcessMaker(_ignore_progress)
 
 
@@ -214,7 +214,7 @@ class FakeMemory:
         monkeypatch.setattr(loaded_pairs, "release_memory", lambda: None)
         monkeypatch.setattr(loaded_pairs, "free_memory", self.free)
 
-    def load(self, spec: PairSpec, _on_progress: object) -> Pair:
+    def load(self, spec: PairSpec, _on_progress: object, **_options: Any) -> Pair:
         if self.fails:
             self.fails -= 1
             raise DeviceError("Out of memory on cpu.", remedy="Use less.")

@@ -81,9 +81,9 @@ def test_not_ready_if_the_compiler_fails(monkeypatch: pytest.MonkeyPatch) -> Non
         raise RuntimeError("LLVM does not know this processor")
 
     monkeypatch.setattr(readiness, "step", broken)
-    readiness.ready.cache_clear()
+    readiness._work.cache_clear()
     assert not readiness.ready("float32")
-    readiness.ready.cache_clear()
+    readiness._work.cache_clear()
 
 
 def test_exp_has_a_small_relative_error() -> None:

@@ -27,7 +27,9 @@ class NeverCancels:
 
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
-    def load(spec: PairSpec, _on_progress: ProgressCallback) -> Pair:
+    def load(spec: PairSpec, _on_progress: ProgressCallback, *, before_kernels: bool) -> Pair:
+        pair.lacks_kernels = before_kernels
+        pair.notices = ("slow",) if before_kernels else ()
         if spec.name == "missing":
             raise PairError("There is no such pair.", remedy="Choose another.")
         return pair
@@ -80,6 +82,22 @@ def test_reports_the_loaded_pair_again_after_a_failure(reported: list[Event]) ->
     pair_events(reported)
     pairs.load(A, "3")
     assert pair_events(reported) == [("PairReady", "a")]
+
+
+def test_reports_a_pair_again_once_it_has_its_kernels(
+    reported: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add_kernels(pair: Pair, _spec: PairSpec, _on_progress: ProgressCallback) -> None:
+        pair.lacks_kernels, pair.notices = False, ()
+
+    monkeypatch.setattr("specviz.engine.add_kernels", add_kernels)
+    pairs = pairs_of(reported)
+    pairs.load(A, "1", before_kernels=True)
+    pairs.add_kernels(A)
+    pairs.add_kernels(A)
+    ready = [event for event in reported if isinstance(event, PairReady)]
+    assert [(each.spec, each.notices) for each in ready] == [(A, ("slow",)), (A, ())]
+    assert ready[0].parts == ready[1].parts != ()
 
 
 def test_two_pairs_alternate_in_one_process(

@@ -84,6 +84,7 @@ class Recorder:
     def __init__(self, table: TokenTable, temperature: float) -> None:
         self._table = table
         self._temperature = temperature
+        self._has_kernels: bool | None = None  # the same in all rounds; None before the first
         self._space: torch.Tensor | None = None
 
     @on_one_thread
@@ -103,7 +104,7 @@ class Recorder:
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
-        if target_probs.device.type != "cpu" or not survey_ready():
+        if not self._uses_kernels(target_probs.device):
             found = self.on_device(rule, both)
             return lambda: self.read(found.tolist(), count)
         losses = _overlap_and_bias(rule, *both.probs)
@@ -113,6 +114,13 @@ class Recorder:
             return self._records(found, None if losses is None else losses.tolist())
 
         return end
+
+    def _uses_kernels(self, device: torch.device) -> bool:
+        if device.type != "cpu":
+            return False
+        if self._has_kernels is None:
+            self._has_kernels = survey_ready()
+        return self._has_kernels
 
     @torch.inference_mode()
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:

@@ -221,6 +221,15 @@ def _take_lean(
     return weights_by_name, ()
 
 
+def with_kernels(weights: StepWeights, model: Model, vocabulary: int) -> StepWeights:
+    """Return the weights, read by the kernels if this changes the logits only by rounding."""
+    if not isinstance(weights, LeanWeights):
+        return _library_weights(model, vocabulary)
+    compiled = weights.with_kernels()
+    agrees = _agrees(compiled.step(vocabulary, _WALK_TOKENS), model, vocabulary)
+    return compiled if agrees else weights
+
+
 def _without_lean(
     step: str, reason: str, *, notify: bool = False
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:

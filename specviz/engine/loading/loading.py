@@ -7,6 +7,7 @@ specviz's own forward pass, gives the same logits as the model's original code
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
 from specviz.engine.loading import compatibility, hardware, rollback
 from specviz.engine.loading.head_loading import add_head
+from specviz.engine.loading.late_kernels import can_load_without, mark_without
 from specviz.engine.loading.opening import (
     DRAFT,
     TARGET,
@@ -36,20 +38,26 @@ from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
-from specviz.kernels.readiness import packed_ready, ready
+from specviz.kernels.readiness import packed_ready, ready, without_kernels
 from specviz.record.bodies import BodyInfo
 from specviz.record.numbers import COUNT, SIZE
-from specviz.record.pairs import GRAPHED, PairSpec, Progress, ProgressCallback, memory_margin
+from specviz.record.pairs import (
+    COMPILING,
+    GRAPHED,
+    PairSpec,
+    Progress,
+    ProgressCallback,
+    memory_margin,
+)
 from specviz.record.trace import ModelInfo, PairInfo
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
 
 
-_COMPILING = "preparing compiled code; the first time on a machine, this takes up to a minute"
-
-
-def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
+def load_pair(
+    spec: PairSpec, *, progress: ProgressCallback | None = None, before_kernels: bool = False
+) -> Pair:
     """Load the pair, or the target alone if ``spec`` has no draft.
 
     On a CPU, a short calibration chooses the number of threads unless ``spec`` names one.
@@ -57,6 +65,8 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     Args:
         progress: called with each activity; an exception that it raises stops the load, even
             during a download, and propagates.
+        before_kernels: while a child process still compiles the kernels, do not wait; the pair's
+            steps run through torch until ``add_kernels`` is called.
     """
     on_progress = progress or no_progress
     with quiet_for(spec):
@@ -79,14 +89,18 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         vocabulary = opened.vocabulary_of(side.role)
         models[side.role] = _enlarge(side, models.pop(side.role), vocabulary, on_progress)
     changes = quantise_models(opened, models, on_progress)
-    weights, notices = _step_weights(opened, models, spec.step, on_progress)
+    before_kernels = before_kernels and can_load_without(opened, spec)
+    with without_kernels() if before_kernels else nullcontext():
+        weights, notices = _step_weights(opened, models, spec.step, on_progress)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
     pair.notices = (*opened.notices, *changes, *notices)
+    if before_kernels:
+        mark_without(pair)
     if spec.head:
         add_head(pair, opened, spec, files[TARGET], on_progress)
     pair.notices += _add_lanes(pair, spec.step, on_progress)
-    if opened.device.type == "cpu" and len(candidates) > 1:
+    if opened.device.type == "cpu" and len(candidates) > 1 and not before_kernels:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
         pair.environment = replace(pair.environment, threads=chosen_threads)
     return pair
@@ -104,7 +118,7 @@ def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
     sides = [side for side in opened.sides if side.packed_as]
     if not sides:
         return opened
-    on_progress(Progress(activity="compiling", text=_COMPILING))
+    on_progress(COMPILING)
     if packed_ready():
         return opened
     if asked := next((side for side in sides if side.quantise), None):
@@ -246,7 +260,7 @@ def _step_weights(
     opened: OpenPair, models: dict[str, Model], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
-        on_progress(Progress(activity="compiling", text=_COMPILING))
+        on_progress(COMPILING)
         ready(type_name(opened.dtype))
     with loading_errors(opened.sides[0].source.name, "step"):
         vocabularies = {role: opened.vocabulary_of(role) for role in models}

@@ -94,9 +94,10 @@ class LeanWeights(StepWeights):
     heads: int
     key_heads: int
     head_width: int
+    feed_forward: int
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
-    compiled: CompiledWeights | None  # None where the kernels cannot run
+    compiled: CompiledWeights | None = None  # None where the kernels cannot run
     fused: bool = False  # whether static steps run as Triton kernels
     proposed: torch.Tensor | None = None  # token ids of the output's rows; None: all tokens
 
@@ -151,6 +152,23 @@ class LeanWeights(StepWeights):
     def with_fused_kernels(self) -> LeanWeights | None:
         return replace(self, fused=True) if can_fuse(self) else None
 
+    def with_kernels(self) -> LeanWeights:
+        """Return these weights, read by the kernels if the kernels work here."""
+        first, norm = self.layers[0], self.norm
+        compiled = CompiledWeights.of(
+            map(_columns, self.layers),
+            (_matrix(self.table), norm.weight, _matrix(self.head), self.head.bias),
+            packed=isinstance(self.table, PackedProduct),
+            eps=norm.eps,
+            head_eps=first.query_norm.eps if first.query_norm else 0.0,
+            width=norm.weight.shape[0],
+            heads=self.heads,
+            key_heads=self.key_heads,
+            head_width=self.head_width,
+            feed_forward=self.feed_forward,
+        )
+        return replace(self, compiled=compiled)
+
     def static_step(self, vocabulary: int, rows: int) -> StaticStep:
         return (FusedStep if self.fused else StaticStep)(self, vocabulary, rows)
 
@@ -171,36 +189,23 @@ class LeanWeights(StepWeights):
         tokens = body.embed_tokens
         table = tokens.table if isinstance(tokens, PackedEmbedding) else tokens.weight
         reduced = isinstance(head, ReducedOutput)
-        output = _product(head.rows if reduced else head)
         layers = tuple(
             _take_layer(layer, config, _window(config, i)) for i, layer in enumerate(body.layers)
         )
-        heads, key_heads = config.num_attention_heads, config.num_key_value_heads
-        head_width = body.layers[0].self_attn.head_dim
-        return LeanWeights(
+        weights = LeanWeights(
             table=table,
             layers=layers,
             norm=Norm(body.norm.weight, config.rms_norm_eps),
-            head=output,
-            heads=heads,
-            key_heads=key_heads,
-            head_width=head_width,
+            head=_product(head.rows if reduced else head),
+            heads=config.num_attention_heads,
+            key_heads=config.num_key_value_heads,
+            head_width=body.layers[0].self_attn.head_dim,
+            feed_forward=config.intermediate_size,
             inverse_frequencies=body.rotary_emb.inv_freq.float(),
             rope_scale=float(body.rotary_emb.attention_scaling),
             proposed=head.proposed if reduced else None,
-            compiled=CompiledWeights.of(
-                map(_columns, layers),
-                (_matrix(table), body.norm.weight, _matrix(output), output.bias),
-                packed=isinstance(table, PackedProduct),
-                eps=config.rms_norm_eps,
-                head_eps=layers[0].query_norm.eps if layers[0].query_norm else 0.0,
-                width=config.hidden_size,
-                heads=heads,
-                key_heads=key_heads,
-                head_width=head_width,
-                feed_forward=config.intermediate_size,
-            ),
         )
+        return weights.with_kernels()
 
 
 def is_supported(model: Any) -> bool:

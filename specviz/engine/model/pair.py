@@ -48,6 +48,7 @@ class Pair:
     info: PairInfo
     environment: Environment
     notices: tuple[str, ...] = ()
+    lacks_kernels: bool = False  # loaded before the kernels were compiled; steps run through torch
     stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the model files
     target_weights: StepWeights = field(repr=False)
     draft_weights: StepWeights | None = field(default=None, repr=False)

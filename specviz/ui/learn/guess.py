@@ -166,7 +166,9 @@ def _game(seed: int) -> Game:
     game: Game | None = st.session_state.get("game")
     if game is None or game.seed != seed:
         session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)
-        run = the_worker().submit(session, PairSpec(), _PROMPT, config, baseline=False, kept=False)
+        run = the_worker().submit(
+            session, PairSpec(), _PROMPT, config, baseline=False, kept=False, before_kernels=True
+        )
         game = st.session_state["game"] = Game(seed, run)
     return game
 

@@ -76,14 +76,21 @@ class FirstBody:
         If the enlarged target is still being loaded, the run interrupts the loading and uses the
         real size. Loading starts again after the run.
         """
-        self.error, offered = None, self.offered
-        config, detects_chat = choices.config, choices.detects_chat
-        if offered is None or not self.loading:
-            return worker.submit(session, spec, prompt, config, detects_chat=detects_chat)
-        worker.cancel_preparing(offered)
-        run = worker.submit(session, spec, prompt, config, detects_chat=detects_chat)
-        self._early.add(run.id)
-        worker.prepare(offered)
+        self.error = None
+        interrupted = self.offered if self.loading else None
+        if interrupted:
+            worker.cancel_preparing(interrupted)
+        run = worker.submit(
+            session,
+            spec,
+            prompt,
+            choices.config,
+            detects_chat=choices.detects_chat,
+            before_kernels=True,
+        )
+        if interrupted:
+            self._early.add(run.id)
+            worker.prepare(interrupted)
         return run
 
     def was_early(self, run: Run) -> bool:

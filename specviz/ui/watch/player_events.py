@@ -94,7 +94,7 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
     original = next((each for each in history.runs if each.id == shown.id), None)
     spec = original.spec if original is not None else _as_loaded(spec_of(shown.trace.pair))
     leave_run_without_body(history)
-    fork = worker.submit(session, spec, shown.trace.prompt.text, config)
+    fork = worker.submit(session, spec, shown.trace.prompt.text, config, before_kernels=True)
     history.fork(fork, shown.trace)
     return True
 

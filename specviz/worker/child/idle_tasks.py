@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from specviz.kernels.ahead import wait_for_compilation
 from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
 from specviz.measure.step_costs import mend_step_costs, step_costs
 from specviz.record.drafters import first_method
-from specviz.record.pairs import PairSpec, Progress
+from specviz.record.pairs import COMPILING, PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.values import Value
 from specviz.worker.child.inbox import Inbox
@@ -130,6 +131,8 @@ class IdleTasks:
         pair = self._pairs.get(task.spec)
         try:
             if pair is not None:
+                if pair.lacks_kernels:
+                    self._wait_for_kernels(task.spec)
                 with self._interrupts.until(self._inbox.waiting):
                     task.do(pair, self._send)
         except Interrupted:
@@ -143,6 +146,13 @@ class IdleTasks:
         self._report_calibrating()
         if not self._tasks:
             self._send(Doing(progress=None))
+
+    def _wait_for_kernels(self, spec: PairSpec) -> None:
+        """Wait until the kernels are compiled; step costs of torch would soon be out of date."""
+        self._send(Doing(progress=COMPILING))
+        with self._interrupts.until(self._inbox.waiting):
+            wait_for_compilation()
+        self._pairs.add_kernels(spec)
 
     def _report_calibrating(self) -> None:
         going = any(_is_calibration(task) for task in self._tasks)

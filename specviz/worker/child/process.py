@@ -109,7 +109,7 @@ class Process:
             case RunRequest():
                 self._run(request)
             case PrepareRequest():
-                pair = self._pairs.load(request.spec, request.id)
+                pair = self._pairs.load(request.spec, request.id, before_kernels=True)
                 self._idle_tasks.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
                 return RequestEnded(request_id=request.id, check=_check(request))
@@ -124,7 +124,7 @@ class Process:
         return RequestEnded(request_id=request.id)
 
     def _run(self, request: RunRequest) -> None:
-        pair = self._pairs.load(request.spec, request.id)
+        pair = self._pairs.load(request.spec, request.id, before_kernels=request.before_kernels)
         if request.detects_chat and pair.has_chat:
             request = replace(request, config=replace(request.config, chat=True))
         memory = RunMemory(pair, request.config)

@@ -10,7 +10,7 @@ import psutil
 
 from specviz.measure.load_timer import LoadTimer
 from specviz.measure.loaded_pairs import LoadedPairs
-from specviz.record.pairs import PairSpec, Progress
+from specviz.record.pairs import LoadPart, PairSpec, Progress
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted
 from specviz.worker.child.model_limits import check_download
@@ -26,13 +26,18 @@ class WorkerPairs:
         self._inbox = inbox
         self._pairs = LoadedPairs()
         self._reported: PairSpec | None = None  # the loaded pair that the dashboard knows of
+        self._notices: tuple[str, ...] = ()  # of this pair, as reported
+        self._parts: tuple[LoadPart, ...] = ()
 
     def get(self, spec: PairSpec) -> Pair | None:
         """Return the pair, or None if the pair is not loaded."""
         return self._pairs.get(spec)
 
-    def load(self, spec: PairSpec, request_id: str) -> Pair:
+    def load(self, spec: PairSpec, request_id: str, *, before_kernels: bool = False) -> Pair:
         """Return the pair, loading it if needed.
+
+        Args:
+            before_kernels: Do not wait for the kernels, if they are still being compiled.
 
         Raises:
             Interrupted: The loading was cancelled.
@@ -47,16 +52,29 @@ class WorkerPairs:
             import specviz.engine  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
             timer(opening)
-        pair = self._pairs.load(spec, timer)
+        pair = self._pairs.load(spec, timer, before_kernels=before_kernels)
         if self._reported != spec:
-            self._send(
-                PairReady(
-                    spec=spec, has_chat=pair.has_chat, parts=timer.parts(), notices=pair.notices
-                )
-            )
-            self._send(Doing(progress=None))
-            self._reported = spec
+            self._parts = timer.parts()
+        self._report(spec, pair)
         return pair
+
+    def add_kernels(self, spec: PairSpec) -> None:
+        """Let the steps of a loaded pair use the kernels, which have been compiled meanwhile."""
+        pair = self._pairs.get(spec)
+        if pair is not None and pair.lacks_kernels:
+            self._pairs.load(spec, lambda _progress: None)
+            if self._reported == spec:
+                self._report(spec, pair)
+
+    def _report(self, spec: PairSpec, pair: Pair) -> None:
+        """Send what the dashboard does not know yet about the pair."""
+        if (spec, pair.notices) == (self._reported, self._notices):
+            return
+        self._send(
+            PairReady(spec=spec, has_chat=pair.has_chat, parts=self._parts, notices=pair.notices)
+        )
+        self._send(Doing(progress=None))
+        self._reported, self._notices = spec, pair.notices
 
     def unload(self) -> None:
         """Free all models, including models from an interrupted load."""

@@ -113,8 +113,7 @@ class Worker:
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair once no request waits; then measure its step costs and acceptance.
 
-        Args:
-            fresh: Measure step costs again, in case the stored costs are wrong.
+        ``fresh``: measure step costs again, in case the stored costs are wrong.
         """
         with self._lock:
             self._queue.wanted = PrepareRequest(spec=spec, fresh=fresh)
@@ -132,6 +131,7 @@ class Worker:
         kept: bool = True,
         kind: str | None = None,
         detects_chat: bool = False,
+        before_kernels: bool = False,
         person: str = "",
     ) -> Run:
         """Queue a run, and stop the earlier unfinished runs of this session.
@@ -139,13 +139,14 @@ class Worker:
         Args:
             kept: Whether ``on_over`` is called when the run is over.
             detects_chat: Whether to use the target's chat template if it has one.
+            before_kernels: Whether to use torch while the kernels are being compiled.
             person: Whose run it is; the run is stored under this key.
         """
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.kept, run.person = kept, person
         request = RunRequest(
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, budget=budget,
-            kind=kind, detects_chat=detects_chat,
+            kind=kind, detects_chat=detects_chat, before_kernels=before_kernels,
         )  # fmt: skip
         with self._lock:
             self.cancel_release(session)
@@ -396,5 +397,4 @@ class Worker:
                 run.end("stopped")
                 self._ended.append(run)
             queued.fail(closed)
-        self._listening = False
-        self._status = PairStatus()
+        self._listening, self._status = False, PairStatus()

@@ -1,0 +1,71 @@
+"""Pairs that are loaded while a child process still compiles the kernels.
+
+The steps of such a pair run through torch until ``add_kernels`` is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import version
+
+from specviz.engine.loading import hardware
+from specviz.engine.loading.compatibility import with_kernels
+from specviz.engine.loading.opening import OpenPair, no_progress
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.tensors import type_name
+from specviz.kernels.ahead import is_compiling
+from specviz.kernels.readiness import DEFAULT_NUMBER_TYPE, ready
+from specviz.record.pairs import COMPILING, GRAPHED, PairSpec, ProgressCallback
+
+_NOTICE = (
+    "The compiled code was still being prepared, so this run used torch, which is slower. "
+    "Later runs use the compiled code."
+)
+_COMPILER = "numba"
+
+
+def can_load_without(opened: OpenPair, spec: PairSpec) -> bool:
+    """Return whether the kernels are still being compiled and the pair can run without them."""
+    return (
+        is_compiling()
+        and opened.device.type == "cpu"
+        and type_name(opened.dtype) == DEFAULT_NUMBER_TYPE  # the dtype that the child compiles
+        and spec.step != GRAPHED
+        and not spec.head
+        and not any(side.packed_as for side in opened.sides)
+    )
+
+
+def mark_without(pair: Pair) -> None:
+    """Mark a pair whose steps do not use the kernels yet.
+
+    The pair's environment then lacks the compiler's version, so that its step costs are stored
+    apart from those of the compiled code.
+    """
+    pair.lacks_kernels = True
+    pair.notices += (_NOTICE,)
+    versions = pair.environment.versions
+    pair.environment = replace(
+        pair.environment, versions={name: versions[name] for name in versions if name != _COMPILER}
+    )
+
+
+def add_kernels(pair: Pair, spec: PairSpec, on_progress: ProgressCallback = no_progress) -> None:
+    """Wait for the compilation; from then on, the steps of a pair without kernels use them."""
+    on_progress(COMPILING)
+    ready(pair.environment.dtype)
+    target = with_kernels(pair.target_weights, pair.target, pair.vocabulary)
+    draft = pair.draft_weights
+    if pair.draft is not None and draft is not None:
+        own = pair.shared.draft.size if pair.shared else pair.vocabulary
+        draft = with_kernels(draft, pair.draft, own)
+    pair.target_weights, pair.draft_weights = target, draft
+    pair.lacks_kernels = False
+    pair.notices = tuple(each for each in pair.notices if each != _NOTICE)
+    versions = {**pair.environment.versions, _COMPILER: version(_COMPILER)}
+    pair.environment = replace(pair.environment, versions=versions)
+    if not spec.threads:
+        models = [each for each in (pair.info.target, pair.info.draft) if each]
+        most = max(each.parameters for each in models)
+        threads = hardware.calibrate_threads(pair.target_step, hardware.thread_candidates(most))
+        pair.environment = replace(pair.environment, threads=threads)
