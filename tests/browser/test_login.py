@@ -24,6 +24,8 @@ from tests.browser.logins import (
     write_secrets,
 )
 from tests.browser.page_sockets import PageSocket, fetch
+from tests.browser.reading import wait_for_script
+from tests.browser.test_access import serious_violations
 
 pytest.importorskip("authlib")
 mock = pytest.importorskip("oidc_provider_mock")
@@ -262,3 +264,25 @@ def test_the_buttons_log_in_and_out(dashboard: Dashboard, contexts: Any) -> None
     page.goto(f"{dashboard.url}/runs")
     expect(page.get_by_role("heading")).to_have_text("Log in to specviz")
     contexts.close(page)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_of_access_have_no_serious_violation(
+    dashboard: Dashboard, contexts: Any, scheme: str
+) -> None:
+    page = contexts.open(dashboard.url, scheme=scheme)
+    page.goto(dashboard.url)
+    assert page.get_by_role("link", name="Log in with Mock").is_visible()
+    found = {"log in": serious_violations(page)}
+    logged_in(dashboard, "sam")
+    owner = logged_in(dashboard, "ada")
+    session = {"name": dashboard.cookie_name, "value": owner.cookies[dashboard.cookie_name]}
+    page.context.add_cookies([session | {"url": dashboard.url}])
+    for chapter, heading in (("limits", "Limits in force"), ("access", "Who is logged in")):
+        page.goto(f"{dashboard.url}/docs?chapter={chapter}")
+        page.get_by_role("heading", name=heading).wait_for()
+        wait_for_script(page)
+        found[chapter] = serious_violations(page)
+    contexts.close(page)
+    assert found == {"log in": [], "limits": [], "access": []}

@@ -29,7 +29,10 @@ class FakeWorker:
     def __init__(self) -> None:
         self.runs: list[tuple[PairSpec, str, RunConfig]] = []
 
-    def submit(self, session: str, spec: PairSpec, prompt: str, config: RunConfig) -> Run:
+    def submit(
+        self, session: str, spec: PairSpec, prompt: str, config: RunConfig, *, before_kernels: bool
+    ) -> Run:
+        assert before_kernels
         self.runs.append((spec, prompt, config))
         run = Run(session=session, spec=spec, config=config, on_stop=lambda _: None)
         run.end("stopped")

@@ -24,7 +24,7 @@ _NOTICE = (
 _COMPILER = "numba"
 
 
-def can_load_without(opened: OpenPair, spec: PairSpec) -> bool:
+def can_run_before_kernels(opened: OpenPair, spec: PairSpec) -> bool:
     """Return whether the kernels are still being compiled and the pair can run without them."""
     return (
         is_compiling()
@@ -36,7 +36,7 @@ def can_load_without(opened: OpenPair, spec: PairSpec) -> bool:
     )
 
 
-def mark_without(pair: Pair) -> None:
+def mark_lacking_kernels(pair: Pair) -> None:
     """Mark a pair whose steps do not use the kernels yet.
 
     The pair's environment then lacks the compiler's version, so that its step costs are stored

@@ -18,7 +18,7 @@ from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
 from specviz.engine.loading import compatibility, hardware, rollback
 from specviz.engine.loading.head_loading import add_head
-from specviz.engine.loading.late_kernels import can_load_without, mark_without
+from specviz.engine.loading.late_kernels import can_run_before_kernels, mark_lacking_kernels
 from specviz.engine.loading.opening import (
     DRAFT,
     TARGET,
@@ -89,14 +89,14 @@ def load_pair(
         vocabulary = opened.vocabulary_of(side.role)
         models[side.role] = _enlarge(side, models.pop(side.role), vocabulary, on_progress)
     changes = quantise_models(opened, models, on_progress)
-    before_kernels = before_kernels and can_load_without(opened, spec)
+    before_kernels = before_kernels and can_run_before_kernels(opened, spec)
     with without_kernels() if before_kernels else nullcontext():
         weights, notices = _step_weights(opened, models, spec.step, on_progress)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
     pair.notices = (*opened.notices, *changes, *notices)
     if before_kernels:
-        mark_without(pair)
+        mark_lacking_kernels(pair)
     if spec.head:
         add_head(pair, opened, spec, files[TARGET], on_progress)
     pair.notices += _add_lanes(pair, spec.step, on_progress)
