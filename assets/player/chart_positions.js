@@ -13,7 +13,7 @@ import { reachedAt, RoundCounts, wilson } from "./round_counts.js";
 /** Words for the candidates among which an acceptance rate is computed. */
 const OWN = { caption: "tested", note: "tested", none: "never tested", said: "tested" };
 const COUNTED = {
-  caption: "accepted at the previous position (for position 1: accepted / rounds that drafted)",
+  caption: "accepted one position earlier (at position 1: / rounds that drafted)",
   note: "that got this far",
   none: "never reached",
   said: "accepted at the previous position",
@@ -21,7 +21,7 @@ const COUNTED = {
 
 /** @param {typeof OWN} words */
 const captionOf = (words) =>
-  `Bars: accepted / drafted at this position. Dots: accepted / ${words.caption}, with a 95 % interval. Dashed: α over all positions.`;
+  `Bars: accepted / drafted at this position. Dots: accepted at this position / ${words.caption}, with a 95 % interval. Dashed: α over all positions.`;
 
 export class PositionsChart {
   /** @param {Store} store */

@@ -120,10 +120,9 @@ export class TokensChart {
 function tokensCaption({ alpha, gamma, predicted }) {
   const bars = "Bars: share of whole rounds, by number of emitted tokens. Violet: all candidates were accepted.";
   if (alpha === null) return "Bars: share of whole rounds, by number of emitted tokens.";
-  const of = ` of ${share(alpha)}`;
   const what = predicted
-    ? `the shares at γ ${gamma}, which was not run, with the expected α${of} at every position (geometric, extrapolated).`
-    : `the shares with the same α${of} at every position (geometric distribution).`;
+    ? `the shares at γ ${gamma}, which was not run, with the expected α of ${share(alpha)} at every position (geometric, extrapolated).`
+    : `the expected shares if α were ${share(alpha)} at every position (geometric distribution).`;
   return `${bars} Short lines: ${what}`;
 }
 

@@ -105,7 +105,7 @@ def _words_on_costs(accounted: Estimate | None, measured: Estimate, source: str)
         return ""
     side = _side(accounted, measured)
     if side == 0:
-        return "The step costs agree with the measurement."
+        return "The speedup by the step costs agrees with the measured speedup."
     return (
         "According to the step costs, the run should be "
         f"{'faster' if side > 0 else 'slower'} than it was. In this run, steps took "
@@ -119,7 +119,7 @@ def _words_on_forecast(figures: Metrics, forecast: Estimate | None, measured: Es
         return ""
     side = _side(measured, forecast)
     if side == 0:
-        return "The forecast agrees with the measurement."
+        return "The forecast agrees with the measured speedup."
     more = figures.tau > made.tau
     if more != (side > 0):
         return "The forecast is off, because the step costs have changed."

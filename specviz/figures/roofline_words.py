@@ -52,7 +52,7 @@ def free_words(found: Roofline) -> str:
     if not free.gamma:
         v = found.passes[1].seconds / found.target.seconds
         cost = f"a pass over two tokens takes {STEPS.shown(v)} target steps"
-        return f"Verification is not free at any γ: {cost}.{_interval(free)}"
+        return f"As measured, verification is not free at any γ: {cost}.{_interval(free)}"
     least = "at least " if free.open else ""
     end = ", where the table ends" if free.open else ""
     return (
@@ -66,7 +66,7 @@ def _interval(free: FreeGamma) -> str:
     if not span:
         return ""
     if not free.gamma:
-        return f" Within the measurement error, it may be free up to γ {_highest(free)}."
+        return f" Given the measurement error, it may be free up to γ {_highest(free)}."
     return f" Within the measurement error, this limit is γ {span}."
 
 

@@ -79,7 +79,7 @@ def test_without_a_bandwidth_there_is_no_floor_in_chart_and_caption(chart: Any) 
     shown = chart(make_costs(extra=0.002))
     text = shown.inner_text()
     assert "was not measured" in text
-    assert "Verification is not free at any γ" in text
+    assert "verification is not free at any γ" in text
     assert "reading" not in text
     assert shown.locator(".ch-floor:visible").count() == 0
 

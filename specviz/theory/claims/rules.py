@@ -327,8 +327,8 @@ def _batch_accuracy() -> Claim:
         source=OVERVIEW,
         quote="… as overly aggressive batching can impact the accuracy of the final result.",
         verdict=verdict_for([max(biases) > _ROUNDING]),
-        finding=f"Batch speculation is unbiased with any number of drafts (theorem 3 of the same "
-        f"paper). The distribution of a text’s first {_TEXT} tokens, enumerated on a Markov chain "
+        finding=f"Batch speculation is unbiased with any number of drafts (Yin et al. 2024, "
+        f"theorem 3). The distribution of a text’s first {_TEXT} tokens, enumerated on a Markov chain "
         f"for {', '.join(map(str, _BATCHES[:-1]))} and {_BATCHES[-1]} drafts, differs from the "
         f"target’s by at most "
         f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "

@@ -139,8 +139,8 @@ def _balance() -> Claim:
         f"The fastest of these, {best.draft}, has neither the lowest c nor the highest α. But in "
         f"the paper’s measurements, {quickest.draft} ({quickest.measured}×) was faster than "
         f"{best.draft} ({best.measured}×).",
-        flip=f"If its c were at most {flip_at:.3f}, the draft with the highest α, {surest.draft}, "
-        f"would be at least as fast as {best.draft}.",
+        flip=f"The draft with the highest α, {surest.draft}, would be at least as fast as "
+        f"{best.draft} if its c were at most {flip_at:.3f}.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),

@@ -42,5 +42,6 @@ def show_introduction() -> None:
         "Give the address of a serving engine that is running: "
         f"{', '.join(each for name, each in ENGINES.items() if name != 'openai')} or any "
         "OpenAI-compatible server. Before you press Ask, the page sends only requests that "
-        "identify the engine. It sends nothing to an address from a link until you allow it."
+        "identify the engine. If a link filled in the address, the page sends nothing there until "
+        "you press Connect."
     )

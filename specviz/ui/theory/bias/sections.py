@@ -182,7 +182,7 @@ def show_block_formula() -> None:
         r"\frac{p_{\text{target}}(x_i)}{p_{\text{draft}}(x_i)}\right) \\ w_0 = 1",
         {
             "A": "candidates accepted in a block, without the extra token",
-            r"\mathbb{E}": "mean; with a subscript, the mean over blocks that the draft generates",
+            r"\mathbb{E}": "mean (with a subscript: the mean over blocks that the draft generates)",
             **names_in_formula("gamma"),
             "w_i": "probability that at least i candidates are accepted",
             "x_i": "candidate i",

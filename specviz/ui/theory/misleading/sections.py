@@ -105,10 +105,9 @@ def show_clustering() -> None:
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
         f"As γ grows, the exact number and the formula’s {_limit(endless)}: the rejections in a "
-        "long text depend only on the mean α (Yin et al. 2024, theorem 1). If every round were "
-        f"entirely easy or entirely hard, a round would yield {TOKENS.bare(whole)} tokens on "
-        "average, "
-        f"{compared(whole, formula)} (Jensen's inequality)."
+        "long text depend only on the mean α (Yin et al. 2024, theorem 1). But with γ "
+        f"{gamma}, if every round were entirely easy or entirely hard, a round would yield "
+        f"{TOKENS.bare(whole)} tokens on average, {compared(whole, formula)} (Jensen's inequality)."
     )
     show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"

@@ -60,7 +60,7 @@ _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
 _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
 _POSITION = {"n": "position in the text, from 1 to T"}
-_MEAN = {r"\mathbb{E}": "mean; with a subscript, the mean over texts that the target generates"}
+_MEAN = {r"\mathbb{E}": "mean (with a subscript: the mean over texts that the target generates)"}
 
 
 class Setting(Value):
