@@ -37,8 +37,8 @@ def require_engine() -> None:
 def foreign_owner() -> str | None:
     """Return the name of another installed distribution with a module ``specviz``, or None.
 
-    Only distributions with the name ``specviz`` are checked, because reading the file lists of all
-    distributions would take a third of a second.
+    Only distributions named ``specviz`` are checked (ours has another name), because reading the
+    file lists of all distributions would take a third of a second.
     """
     for each in distributions(name="specviz"):
         record = each.read_text("RECORD") or each.read_text("SOURCES.txt") or ""

@@ -3,8 +3,9 @@
 A lane is a pair of models with settings.
 
 Every finished run is saved in the run library before it is reported. If the process is killed,
-repeat the command to measure only the missing runs. A command with --restart measures all runs
-again. If such a command is killed, repeating it also measures only the missing runs.
+repeat the command to measure only the missing runs. With --restart,
+the runs of earlier comparisons are not used. If a command with --restart is killed, repeat it with
+--restart: it continues where it stopped.
 """
 
 from __future__ import annotations

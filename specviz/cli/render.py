@@ -1,7 +1,7 @@
 """Render rounds and text for a terminal.
 
-A token's verdict or origin (accepted, rejected, recovered, …) is shown as a colour and as a mark,
-so that it is readable without colour. Accepted tokens have no mark.
+A token's verdict or origin (rejected, recovered, …) is shown as a colour and as a mark, so that it
+is readable without colour. Accepted tokens have a colour, but no mark.
 """
 
 from __future__ import annotations

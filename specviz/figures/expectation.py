@@ -76,8 +76,8 @@ def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
     """Return whether the cost of rounds with these settings follows from the step costs.
 
     Every round must draft γ candidates, one after another. If a model drafts, the step costs must
-    include draft steps. If ``costs`` is None, return whether the cost could follow from any step
-    costs.
+    include draft steps. If ``costs`` is None, return whether there can be step costs from which
+    the cost follows.
     """
     if not (config.is_chain and config.draft_until == "count"):
         return False

@@ -147,7 +147,7 @@ def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma | None:
     """Return the largest free γ; None if its interval covers more than half of the table.
 
     Args:
-        ratios: For γ = 1, 2, ..., v and the half-width of the interval of log v.
+        ratios: Pairs of v and the half-width of the interval of log v; one for each γ from 1 on.
     """
 
     def free_up_to(sign: int) -> int:

@@ -270,7 +270,9 @@ class _Fit:
         return rows, self._at_contexts(later), (error, every, error)
 
     def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
-        """Return the costs of a first draft step fed one token and of a later step, in plain steps.
+        """Return the cost of a first draft step with one token, and that of a later draft step.
+
+        The unit is the cost of a plain step.
 
         The ratio of the two costs comes from the table. Without a table, it comes from rounds with
         different numbers of candidates. If all have the same number, equal costs are assumed.
@@ -343,7 +345,7 @@ def _rising(
     """Return the rows, changed so that the cost of a verification never falls with more tokens.
 
     At each context, this is the isotonic regression of the logarithms, weighted by precision. The
-    first row, the plain step, is not changed, and verifications may cost less than a plain step.
+    first row, the plain step, is left out, so a verification may cost less than a plain step.
     The returned errors include how far each row was moved.
     """
     weights = [max(_LEAST_ERROR, error) ** -2 for error in errors[1:]]

@@ -137,7 +137,7 @@ def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
 
 
 def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """Return the rounds of an answer that the end of the answer did not cut short.
+    """Return an answer's rounds, without the last round if the end of the answer cut it short.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
     tokens. Other engines report only totals. These totals may leave out candidates after the end of

@@ -85,9 +85,9 @@ def seconds_by_round(
     """Return, for every round, the target's seconds per token and the seconds of the round.
 
     Both come from the slices that contain the round. A round that was not timed, such as a cut
-    round, gets the median of the timed rounds. Then each list is multiplied by one factor, so that
-    the target's time for all tokens, divided by the time of all rounds, is the run's speedup. Cut
-    rounds do not count in these totals. The result is None without a timed slice.
+    round, gets the median of the timed rounds. Then each list is multiplied by a factor of its own,
+    so that the target's time for all tokens, divided by the time of all rounds, is the run's
+    speedup. Cut rounds do not count in these totals. The result is None without a timed slice.
     """
     timing = timing_of(baseline, rounds)
     if baseline is None or timing is None:

@@ -30,10 +30,11 @@ def compiled_in_order(function: Callable[..., Any]) -> Any:
 
 
 def compiled_apart(function: Callable[..., Any]) -> Any:
-    """Compile a large function that several kernels call instead of inlining it.
+    """Compile a large function that several kernels call and do not inline.
 
     The function calls only intrinsics and inlined functions, and its additions stay in source
-    order. So all kernels get equal results, although each kernel contains a copy of the function.
+    order. So all kernels get equal results, although the code of each kernel includes a copy of the
+    called function.
     """
     return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
 

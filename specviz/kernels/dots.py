@@ -298,9 +298,10 @@ class _Emitter:
         return [self._pointer(address, each, element) for each in offsets]
 
     def _values_ahead(self, width: Any) -> Any:
-        """Emit how many values ahead to prefetch weights. The values fill whole groups of rows.
+        """Emit the distance at which weights are prefetched, as a number of values.
 
-        A group consists of the matrix rows that are multiplied at once.
+        The distance is a whole number of groups. A group consists of the matrix rows that are
+        multiplied at once.
         """
         builder = self._builder
         group = builder.mul(width, _I64(self._shape[0]))

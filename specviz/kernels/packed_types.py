@@ -3,9 +3,9 @@
 A weight is ``scale * (code - offset)`` or ``scale * code ± minimum`` (minus in "K" types); its code
 is the stored integer of 4 to 8 bits. Sixteen matrix rows form a group: a kernel computes sixteen
 dot products at once, one per vector lane. A group is a sequence of records, from left to right
-along the rows. A record covers 32 columns: the rows' scales and minima (float16), then the codes.
-In "K" types, a record covers 256 columns in several blocks. After the scales and minima, each block
-has the rows' factors for the scale and for the minimum (a byte each), then its codes.
+along the rows. A record covers 32 columns: the rows' scales and minima (float16), then a block of
+codes. In "K" types, a record covers 256 columns in several blocks. After the scales and minima,
+each block has the rows' factors for the scale and for the minimum (a byte each), then its codes.
 
 The codes of four columns and sixteen rows, 64 codes in all, form a chunk. In a chunk, the code of
 a row and a column has the index ``4 * row + column``. A block stores its chunks in vectors of 64

@@ -144,8 +144,8 @@ def step(
 ) -> None:
     """Feed the next tokens of one or several sequences, or append nodes to a tree.
 
-    Writes the tokens' keys and values, the hidden states of the rows ``outputs``, and the logits of
-    the last of these rows. ``hidden`` has at least as many rows as ``logits``.
+    Writes the tokens' keys and values, the hidden states of the rows ``outputs``, and logits. If
+    ``logits`` has fewer rows than ``outputs``, they belong to the last of ``outputs``.
     """
     like = keys[0, 0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]

@@ -29,7 +29,8 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
     """Write the k largest values of one distribution and their token ids.
 
     ``maxima``: the largest value of each block of the vocabulary.
-    ``probs``: draft, target, and which distribution to read (0: draft, 1: target, 2: residual).
+    ``probs``: the draft's probabilities, the target's, and the number of the distribution to read
+    (0: draft, 1: target, 2: residual).
     The k blocks with the largest maxima contain the k largest values (or values equal to them);
     only these blocks are read.
     """

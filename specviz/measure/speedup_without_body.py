@@ -14,7 +14,7 @@ _LOOKED_AT = 20  # newest runs with the same settings
 
 
 def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:
-    """Return the speedup of a stored run without simulated sizes that otherwise matches this run.
+    """Return the speedup of a stored run that matches ``trace`` but has no simulated sizes.
 
     If there are several such runs, the newest counts. If there is none, return None.
     """

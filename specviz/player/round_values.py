@@ -149,8 +149,8 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 def step_seconds(steps: StepTimes) -> JsonObject | None:
     """Return the seconds of a target step, and the seconds of each phase of a round.
 
-    The result is None if the time of a target step is unknown. The round's entry is None if the
-    time of one of its phases is unknown.
+    The result is None if the time of a target step is unknown. The entry for the phases is None if
+    the time of any phase is unknown.
     """
     if steps.target is None:
         return None

@@ -1,9 +1,9 @@
 """Simulated sizes, to which a model is enlarged without changing its output.
 
-A simulated size ("body" in names) is ``none``, or the name of a well-known model with the same
-shape, or a number of parameters such as ``90M`` or ``1.2B``. It sets the width, the feed-forward
-units and the layers. The vocabulary and the width of an attention head do not change. So a size
-that is named after a model has a different number of parameters for each model that it enlarges.
+A simulated size ("body" in names) is ``none``, or the name of a well-known model, or a number of
+parameters such as ``90M`` or ``1.2B``. It sets the width, the feed-forward units and the layers.
+The vocabulary and the width of an attention head do not change. So a size that is named after a
+model has a different number of parameters for each model that it enlarges.
 """
 
 from __future__ import annotations

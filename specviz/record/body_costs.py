@@ -66,11 +66,10 @@ def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
 
 
 def default_body(room: BodyRoom) -> str:
-    """Return the largest named size at which the target is fast enough and leaves memory free.
+    """Return the largest size named after a model that is fast enough and leaves memory free.
 
-    If no size named after a model meets both conditions, return the largest of
-    ``_FALLBACK_SIZES`` that meets them. If there is none, or if the target cannot be enlarged,
-    return ``none``.
+    If there is none, return the largest of ``_FALLBACK_SIZES`` that is fast enough and leaves
+    memory free. If there is none either, or if the target cannot be enlarged, return ``none``.
     """
     named = dict(_affordable(room, tuple(NAMED_BODIES)))
     sizes = dict(_affordable(room, _FALLBACK_SIZES))

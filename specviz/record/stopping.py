@@ -1,7 +1,7 @@
 """Stopping criteria of drafting: after γ candidates, or earlier.
 
-The text of a criterion is its name. If the criterion takes a number, a colon and the number follow:
-``confidence:0.4``.
+The text of a criterion is its name. For a criterion with a number, the name is followed by a colon
+and the number: ``confidence:0.4``.
 """
 
 from __future__ import annotations

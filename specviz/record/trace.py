@@ -4,10 +4,11 @@ Glossary
 --------
 draft, target     the two models
 round             one draft phase, one target pass, the verdicts
-candidate         a drafted token; its verdict is *accepted*, *rejected* (failed its test: the
-                  first of a chain, or any of several siblings), *cut* (block verification: after
-                  the last accepted candidate of the block) or *discarded* (never tested: after a
-                  rejected candidate, a sibling of an accepted candidate, or after the end)
+candidate         a drafted token; its verdict is *accepted*, *rejected* (failed its test; at most
+                  one candidate of a chain fails, among siblings several can), *cut* (block
+                  verification: after the last accepted candidate of the block) or *discarded*
+                  (never tested, because it comes after a rejected candidate or after the end, or
+                  because a sibling was accepted)
 fork              a run that continues from an overruled verdict of another run
 recovered         the token sampled from max(0, target - draft) after a rejection
 bonus             the extra token from the target when every candidate was accepted

@@ -1,7 +1,7 @@
 """Addresses of serving engines, and their bearer keys.
 
-Keys are read only from the environment. An address that contains a key is refused, because the key
-would be copied into traces, links and errors. A second variable, ``SPECVIZ_SERVER_KEY_FOR``, lists
+Keys are read only from environment variables. An address that contains a key is refused, because
+the key would be copied into traces, links and errors. The variable ``SPECVIZ_SERVER_KEY_FOR`` lists
 the addresses that may receive the key.
 """
 

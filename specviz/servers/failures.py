@@ -43,7 +43,7 @@ def unreadable(address: str, error: Exception) -> ServerError:
 def other_engine(error: ServerError, title: str) -> ServerError:
     """Return the error for an address without a page that the recognised engine always has.
 
-    Several engines may share such an address.
+    The page may be missing because several engines answer at this address.
     """
     return ServerError(
         f"{error.culprit.rstrip('.')}, although {title} was recognised there. Several engines may "

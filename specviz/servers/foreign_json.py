@@ -243,7 +243,7 @@ def _may_become(key: str, text: str, place: int) -> bool:
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
     """Return the texts with ``[key]`` in place of the spans.
 
-    Return None instead of a text that contains no part of a span.
+    In the result, None replaces each text that contains no part of a span.
 
     ``spans`` are index ranges of the concatenated texts. If a span extends over several texts,
     ``[key]`` is in the first of them.

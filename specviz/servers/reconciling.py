@@ -58,8 +58,8 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
     """Return the steps in each chunk, or None if the steps do not match the chunks.
 
     ``sizes`` are the numbers of tokens in the chunks. If several results are possible, prefer a
-    result that begins with a step without drafts and has its other steps without drafts as late as
-    possible.
+    result that begins with a step without drafts, and in which all other steps without drafts come
+    as late as possible.
     """
     if not all(sizes):
         return None

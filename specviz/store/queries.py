@@ -120,8 +120,8 @@ def _persons(db: sqlite3.Connection) -> tuple[str, ...]:
 
     The result is empty if all runs are the owner's.
 
-    Each query uses only an index or stops at the first row. So a person whose runs are all deleted
-    counts, too.
+    A person whose runs are all deleted is included, too: for speed, each query reads only an index
+    or stops at the first row, and does not check whether runs are deleted.
     """
     others = db.execute(
         "SELECT DISTINCT person FROM runs WHERE person <> '' ORDER BY person"

@@ -130,11 +130,11 @@ def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Fl
 
     The residual is not normalised: its values, here called mass, sum to r_1 ... r_M, the
     probability that all M drafts are rejected. Normalised, it is the distribution of the recovered
-    token. Each draft lowers a token's mass by ``total * draft``, where ``total`` is the sum before
-    this draft, but not below 0. Until another token's mass reaches 0, the mass after k drafts has a
-    closed form, so the loop jumps over these drafts at once. The draft at which a token's mass
-    reaches 0 is a separate step. There are at most one jump and one such step per token, however
-    large M is.
+    token. Each draft lowers a token's mass by ``total * draft``, but not below 0; ``total`` is the
+    sum of all masses before this draft. Until another token's mass reaches 0, the mass after k
+    drafts has a closed form, so the loop jumps over these drafts at once. The draft at which a
+    token's mass reaches 0 is a separate step. There are at most one jump and one such step per
+    token, however large M is.
     """
     for num in nums_drafts:
         _check_num(num)

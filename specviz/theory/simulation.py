@@ -1,4 +1,4 @@
-"""Simulation of speculative decoding on Markov chains, fast enough to watch means converge.
+"""Simulation of speculative decoding on Markov chains, so fast that averages visibly converge.
 
 Many texts are simulated in parallel, one token at a time. A round drafts to the end of the text, as
 in Yin et al. 2024, and ends with a rejection. The simulation does not draw candidates after a

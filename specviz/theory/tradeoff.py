@@ -242,9 +242,9 @@ def simulate(
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
     """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    The bias is the simulated share of certain tokens minus their probability under the target. By
-    ``exact``, the exact output distribution, the rule emits these tokens more often than the target
-    does. If the simulated shares chose the tokens, the estimate of the bias would be too high on
+    The bias is computed for the tokens whose probability is higher in ``exact``, the exact output
+    distribution, than under the target: their simulated share minus their probability under the
+    target. If the simulated shares chose the tokens, the estimate of the bias would be too high on
     average.
     """
     target_probs = as_distribution(target, "target")

@@ -223,7 +223,7 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions; without a draft, return uniform distributions.
 
-        The draft's distributions decide on which tokens the test bets. The rate of false alarms
+        The draft's distributions determine which tokens the test bets on. The rate of false alarms
         does not depend on these distributions.
         """
         if self._pair.draft is None:

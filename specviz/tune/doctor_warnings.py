@@ -1,6 +1,6 @@
 """Warnings about possible causes of low acceptance other than a head's settings.
 
-These are the target, its quantisation and the chat template.
+The causes are the target, its quantisation and the chat template.
 """
 
 from __future__ import annotations

@@ -198,9 +198,9 @@ def _by_position(positions: Sequence[PositionResult]) -> Iterator[Finding]:
 def _may_be_as_low(earlier: PositionResult, first: PositionResult) -> bool:
     """Return whether the acceptance at an earlier position may also be clearly too low.
 
-    This is so if ``earlier`` comes before ``first``, and if the interval at ``earlier`` reaches
-    below half of the difference at ``first``. The difference is the engine's acceptance rate minus
-    the reference's.
+    The difference at a position is the engine's acceptance rate minus the reference's. The result
+    is True if ``earlier`` comes before ``first``, and the interval of the difference at ``earlier``
+    reaches below half of the difference at ``first``.
     """
     difference = first.given.engine - first.given.reference
     return earlier.position < first.position and earlier.given.low < difference / 2

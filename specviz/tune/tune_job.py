@@ -94,8 +94,8 @@ class TuneJob(MakerJob):
     def seconds_left(self) -> float | None:
         """Return the estimated seconds left; None if unknown.
 
-        The time is unknown before the first text, while step costs are measured, and if short runs
-        follow.
+        The time is unknown in three cases: no text is finished yet, step costs are being measured,
+        or short runs follow.
         """
         if self._refines_until is not None:
             return max(0.0, self._refines_until - self._clock())
@@ -217,9 +217,9 @@ class TuneJob(MakerJob):
     def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
         """Return the token ids of another candidate's texts, to score them again with ``lane``.
 
-        The other candidate has the same target as ``lane``, and all its texts are scored. The
-        result is () if there is no such candidate. ``first``: the index of the first text to
-        return.
+        The other candidate must have the same target as ``lane``, and all of that candidate's texts
+        must have been scored. The result is () if there is no such candidate. ``first``: the index
+        of the first text to return.
         """
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place

@@ -100,7 +100,7 @@ def _noted(data: Data, person: Person) -> Data:
 
 
 class OwnDownloads:
-    """Middleware that hides the downloads of a person from everybody else except the owner.
+    """Middleware: only the person who made a download, and the dashboard's owner, can fetch it.
 
     The gate, which runs earlier, puts the person into the scope (``PERSON_IN_SCOPE``).
     """

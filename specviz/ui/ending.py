@@ -1,8 +1,8 @@
 """The end of the server: runs in progress are stored, even if a connection does not close.
 
 At a signal, the server first waits until its connections have closed. A client may never close its
-connection. So a thread begins to store the runs at the signal, and the shutdown only waits for the
-thread.
+connection. So a thread stores the runs from the signal on, without waiting for the connections. The
+shutdown itself waits only for this thread.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ def test_the_sentences_have_the_numbers() -> None:
     assert "free up to at least γ 16, where the table ends" in all_free
     none_free = roofline_words(found(replace(COSTS, target=make_costs(extra=0.005).target)))
     assert (
-        "As measured, verification is not free at any γ: a pass over two tokens takes 1.50 target steps."
-        in none_free
+        "As measured, verification is not free at any γ: a pass over two tokens takes 1.50 target "
+        "steps." in none_free
     )
 
 

@@ -43,7 +43,7 @@ class WallClock:
 
 
 class EventClock:
-    """Divides the wall time between two synchronisations in proportion to CUDA event times.
+    """Splits the time from one synchronisation to the next into phases, by CUDA event times.
 
     ``seconds`` sets ``share``, the fraction of the wall time that the events covered. If ``share``
     is far below 1, the phase times are unreliable.

@@ -76,8 +76,8 @@ def proposing(
 ) -> Reading[Proposal]:
     """Draft like ``propose``, but let the caller make the draft model's passes.
 
-    The generator yields each pass of the draft model, receives the pass's logits, and returns
-    the proposal. Other drafters make their own passes, so for them the generator yields nothing.
+    The generator yields each pass of the draft model, receives the pass's logits, and returns the
+    proposal. A drafter without a draft model makes its own passes, so its generator yields nothing.
     """
     if type(drafter) is ModelDrafter:
         return (yield from drafter.proposing(history, count, draws))

@@ -77,8 +77,8 @@ class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
     Because of the shared workspace, records must be completed in the order in which they were
-    begun. Only runs at temperature 0 use the workspace. It holds the models' distributions at
-    temperature 1: the draft's rows, then the target's rows.
+    begun. Only runs at temperature 0 use the workspace, because their records describe the
+    distributions at temperature 1. The workspace holds these: the draft's rows, then the target's.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -201,7 +201,8 @@ class Recorder:
 class _Statistics(Value):
     """Statistics of the distributions at the candidates' positions.
 
-    A group has one row per candidate and describes one distribution. ``own``, ``likeliest`` and
+    A group describes the distributions of one kind (draft, target or residual), with one row per
+    candidate. ``own``, ``likeliest`` and
     ``mean`` have a group for the draft, then one for the target. ``top_ids`` and ``top_probs`` have
     groups for the draft, the target and the residual. ``totals`` has a group for the residual only.
     """

@@ -109,8 +109,8 @@ def copied_rounds(
     """Return the rounds that a lookup drafter would have along the text, one result per gamma.
 
     Given the text, a copied token is accepted if and only if it is the text's next token. Tokens
-    are copied for the largest gamma only, since a smaller gamma copies the first of these tokens.
-    ``ends``: whether the text ends with an end-of-text token.
+    are copied for the largest gamma only, since a smaller gamma copies the first few of these
+    tokens. ``ends``: whether the text ends with an end-of-text token.
     """
     copier = _copier(pair, drafter)
     history, matched = list(prompt_ids), list[tuple[int, int]]()

@@ -40,10 +40,7 @@ class Growth(ABC):
 
     @abstractmethod
     def width(self, depth: int) -> int:
-        """Return how many next tokens of each node ``children`` must know at this depth.
-
-        These are the node's likeliest next tokens.
-        """
+        """Return how many likeliest next tokens of a node ``children`` needs at this depth."""
 
     @abstractmethod
     def children(self, depth: int, above: Sequence[float], tops: np.ndarray) -> list[int]:

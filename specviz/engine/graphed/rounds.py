@@ -153,8 +153,8 @@ def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int
 
     Returns:
         The uniforms `[rounds, 2 γ + 1]`, which contain the forks' values, and the replaced
-        uniforms, by round and position. ``rounds`` is at most ``most``. It includes rounds that are
-        launched beyond the end of the text.
+        uniforms, by round and position. The number of rounds is limited by ``most``. It includes
+        rounds that are launched beyond the end of the text.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

@@ -1,4 +1,4 @@
-"""Compare decoding on the device with step-by-step decoding before a pair uses it.
+"""Before a pair decodes on the device, compare this decoding with step-by-step decoding.
 
 The check compares each model's logits with and without a static cache. Then it compares the first
 rounds. Greedy rounds must emit tokens whose logits are the target's largest, within the tolerance

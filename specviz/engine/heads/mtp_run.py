@@ -105,9 +105,9 @@ class MtpRun(HeadRun):
         """Run the next layer on all nodes; return its normalised outputs at the newest nodes.
 
         ``count``: the number of newest nodes; all of them have the same depth. If this depth is
-        k - 1, the next layer is layer k. Row ``length - k + d`` of layer k reads a node of depth d,
-        and the output of layer k - 1 for the node's parent. Before the rows of nodes, layer k reads
-        the text's rows that it has not read yet.
+        k - 1, the next layer is layer k. For a node of depth d, layer k has a row at position
+        ``length - k + d``; the row reads the node, and the output of layer k - 1 for its parent.
+        Before the rows of nodes, layer k reads the text's rows that it has not read yet.
         """
         depths = self._nodes.depths(len(self._nodes))
         layer = depths[-1] + 1

@@ -7,8 +7,9 @@ part of the products. The kernel that writes a row also writes two things: the r
 weights, and sums of the row's squares. The product that reads the row divides by the root of the
 mean square.
 
-Products have two kernels, and so has attention. The first kernel is for few rows and does not use
-tensor cores. The second is for more rows and pads the rows to 16 for the tensor cores.
+The kernel of a product exists in two versions, and so does the kernel of attention. One version is
+for few rows and does not use tensor cores. The other is for more rows and pads the rows to 16 for
+the tensor cores.
 
 With ``CHAINED``, a kernel may start while the previous kernel still runs (programmatic dependent
 launch). The new kernel first loads data that the previous kernel does not write, for example

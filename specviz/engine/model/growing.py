@@ -166,8 +166,8 @@ def _small_numbers(width: int) -> torch.Tensor:
 
     Their dot product with a norm's output is at most the norm's largest weight. The reason is that
     a norm scales a row of the stream to a root mean square of 1, so the row's mean absolute value
-    is at most 1. Then the norm multiplies the row by its weights. The random values have either
-    sign and magnitudes between 1/(2 * width) and 1/width.
+    is at most 1. Then the norm multiplies the row by its weights. The random values are
+    positive or negative; their magnitudes are between 1/(2 * width) and 1/width.
     """
     generator = torch.Generator().manual_seed(0)
     sizes = torch.rand(_PATTERN, generator=generator).add_(1).div_(2 * width)

@@ -29,8 +29,9 @@ class ReadText(Value, eq=False):
 
         The last token of ``prompt_ids`` is not considered. The run copies the rows of the leading
         tokens that this text and ``prompt_ids`` share. But if these tokens do not contain the whole
-        prompt of this text, the run copies at most ``num_copied`` rows. So another run of this
-        text's prompt copies as many rows as the run that produced this text.
+        prompt of this text, the run copies at most ``num_copied`` rows. This is the case if
+        this text's prompt is run again, since its last token is not considered: that run copies as
+        many rows as the run that produced this text.
         """
         same = 0
         for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):

@@ -137,7 +137,7 @@ class RecurrentStep(LibraryStep):
             self._read_again(self.length)
 
     def _begin_pass(self, *, is_anchor: bool) -> None:
-        """Record where a pass starts, if it is not recorded yet.
+        """Record the text's length at the start of a pass, if it is not recorded yet.
 
         If rollbacks may return to this length (an anchor), copy the recurrent states.
         """

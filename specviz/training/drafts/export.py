@@ -182,8 +182,8 @@ def draft_commands(
     """Return the commands that serve a draft's folder without a conversion.
 
     ``place``: the folder's path in the commands; by default its absolute path.
-    There is no command for Medusa heads and small models that propose only a part of the
-    vocabulary: vLLM 0.32 allocates their output for the whole vocabulary, so it cannot load them.
+    If a Medusa head or a small model proposes only a part of the vocabulary, there is no command:
+    vLLM 0.32 allocates its output for the whole vocabulary, so vLLM cannot load it.
     """
     draft = read_trained(folder)
     if draft.head is None and proposed_count(read_object(draft.path / _CONFIG)) is not None:

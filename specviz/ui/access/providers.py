@@ -1,8 +1,9 @@
 """OpenID Connect through Streamlit: its secrets, its routes, and the identity cookie that it signs.
 
-Streamlit exchanges the provider's code and puts the identity into a signed cookie. The cookie lives
-30 days and never expires on the server. So the gate takes the identity out of Streamlit's answer,
-and the cookie never reaches a browser. No request can log in with such a cookie.
+Streamlit exchanges the provider's code and puts the identity into a signed cookie. A browser keeps
+the cookie for 30 days, but the server would accept a copy of it forever. So the gate takes the
+identity out of Streamlit's answer, and the cookie never reaches a browser. No request can log in
+with such a cookie.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ def checked_receive(
     """Return a ``receive`` that withholds what a browser may not send.
 
     After the end of the session, the browser's first message is replaced by a run of the page,
-    which says that the session is over. The browser's next messages are dropped, because parts of
-    the page may have sent them on their own. A message that arrives later closes the connection.
+    which says that the session is over. For a short time, further messages are dropped, because
+    parts of the page may have sent them on their own. After this time, a message closes the
+    connection.
 
     Args:
         person: Returns who is connected; None after the end of the session.

@@ -94,7 +94,7 @@ class MachineModels:
     def compare(self, target: LocalModel) -> None:
         """Start comparing the target's tokenizer with the other models' tokenizers.
 
-        After each search, only the first call for a target has an effect.
+        A second call for a target does nothing until the models have been searched for again.
         """
         if target.place not in self._left and not self._searching:
             self._left[target.place] = len(self.found.models)

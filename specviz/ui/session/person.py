@@ -2,8 +2,8 @@
 
 Each call reads the session of the script's connection and the present settings, so that the end of
 a session and a change of a role take effect at once. Threads of the server (the thread of the
-background jobs, for example) act for the owner. The person who started their work was checked
-before.
+background jobs, for example) act for the owner. The person who starts such work is checked at
+that time.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Recording(Value):
     """A recorded run: its name in links, the title of its prompt, and its options.
 
     ``words`` names what is special about the run. ``options`` are options of the command ``run``;
-    the first screen's run has none here.
+    they are empty for the run of the first screen, which needs only a simulated size.
     """
 
     name: str

@@ -115,7 +115,7 @@ class RunLimits:
     def turn(
         self, session: str, prompt: TypedPrompt, config: RunConfig
     ) -> Iterator[tuple[SpecvizError | None, Callable[[Run], Run]]]:
-        """Yield the error if the run is refused, else None, and a function that counts the run.
+        """Yield two values: an error (None if the run is permitted), and a function that counts it.
 
         No other run is checked until the block ends. So two tabs cannot both get the last
         permitted run.

@@ -68,8 +68,8 @@ _CHOSEN = "bodies chosen"
 def shown_pair() -> PairSpec | None:
     """Return what the controls name: a pair, or a target alone. Return None without a target.
 
-    Only owners, who may load pairs, have such controls. For them, return the loaded pair or,
-    if no pair is loaded, the embedded pair.
+    Only owners, who may load pairs, have such controls. For everybody else, return the loaded pair
+    or, if no pair is loaded, the embedded pair.
     """
     if not may(Action.LOAD):
         return given_pair(the_worker().status())

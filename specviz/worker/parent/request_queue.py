@@ -58,7 +58,7 @@ class QueuedRequest(Value):
 class RequestQueue:
     """The request in progress (``active``) and the waiting requests.
 
-    ``wanted`` is a pair to load and measure once no request waits.
+    ``wanted`` is a pair to load and measure as soon as no request waits.
 
     The queue is not thread-safe: the worker's client holds a lock when it uses the queue.
     """

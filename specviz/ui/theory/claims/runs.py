@@ -149,7 +149,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
     If the pair has no draft model, the runs draft with a method that needs no draft model.
 
     Raises:
-        ConfigError: If the runs need a draft model.
+        ConfigError: The runs draft several chains in a round, which needs a draft model.
     """
     planned = plans_of(run)
     if not spec.has_draft and any(each.config.num_drafts > 1 for each in planned):

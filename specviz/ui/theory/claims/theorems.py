@@ -122,9 +122,9 @@ def dots_sentence(lossy: LossyRuns) -> str:
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """Draw dots for the first tested tokens at which the models differ: P(reject) and bias.
+    """Draw P(reject) and bias as a dot for each of the first tokens at which the models differ.
 
-    Both are divided by the distance between the models at the token.
+    Both values are divided by the distance between the models at the token.
     """
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]

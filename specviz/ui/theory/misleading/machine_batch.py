@@ -99,9 +99,9 @@ def measured_sentence(points: Sequence[BatchPoint]) -> str:
 
 
 def map_sentence(rows: Sequence[tuple[MapPoint, ...]], gamma: int) -> str:
-    """State from which batch size on speculation is slower than the target alone.
+    """State the smallest batch size from which speculation is slower than the target alone.
 
-    The sentence states it for the shortest and for the longest context.
+    The sentence states this size for the shortest and for the longest context.
     """
     parts = [
         f"at {row[0].context:,} tokens "
