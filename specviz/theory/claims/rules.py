@@ -329,9 +329,8 @@ def _batch_accuracy() -> Claim:
         verdict=verdict_for([max(biases) > _ROUNDING]),
         finding=f"Batch speculation is unbiased with any number of drafts (Yin et al. 2024, "
         f"theorem 3). The distribution of a text’s first {_TEXT} tokens, enumerated on a Markov "
-        f"chain for {', '.join(map(str, _BATCHES[:-1]))} and {_BATCHES[-1]} drafts, differs from the "
-        f"target’s by at most "
-        f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "
+        f"chain for {', '.join(map(str, _BATCHES[:-1]))} and {_BATCHES[-1]} drafts, differs from "
+        f"the target’s by at most {max(biases):.0e}. A different rule can be biased: testing every draft against the "
         f"first residual would have an error of {wrong_rule:.3f}.",
         flip="Nowhere. Batch speculation is unbiased with any number of drafts.",
         figures=(
