@@ -330,8 +330,8 @@ def _batch_accuracy() -> Claim:
         finding=f"Batch speculation is unbiased with any number of drafts (Yin et al. 2024, "
         f"theorem 3). The distribution of a text’s first {_TEXT} tokens, enumerated on a Markov "
         f"chain for {', '.join(map(str, _BATCHES[:-1]))} and {_BATCHES[-1]} drafts, differs from "
-        f"the target’s by at most {max(biases):.0e}. A different rule can be biased: testing every draft against the "
-        f"first residual would have an error of {wrong_rule:.3f}.",
+        f"the target’s by at most {max(biases):.0e}. A different rule can be biased: testing "
+        f"every draft against the first residual would have an error of {wrong_rule:.3f}.",
         flip="Nowhere. Batch speculation is unbiased with any number of drafts.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
