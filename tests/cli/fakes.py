@@ -82,7 +82,10 @@ class FakeEngine:
         monkeypatch.setitem(sys.modules, "specviz.engine", engine)
         monkeypatch.setitem(sys.modules, "specviz.measure.measured_run", measured)
 
-    def load_pair(self, spec: PairSpec, *, progress: ProgressCallback) -> object:
+    def load_pair(
+        self, spec: PairSpec, *, progress: ProgressCallback, before_kernels: bool
+    ) -> object:
+        assert not before_kernels  # a command waits for the kernels
         self.requested |= {"spec": spec, "progress": progress}
         if self.fails:
             raise self.fails

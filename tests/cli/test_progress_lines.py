@@ -39,10 +39,12 @@ def downloading(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """An engine that reports a download while it loads."""
 
     class TellingEngine(FakeEngine):
-        def load_pair(self, spec: PairSpec, *, progress: ProgressCallback) -> object:
+        def load_pair(
+            self, spec: PairSpec, *, progress: ProgressCallback, before_kernels: bool
+        ) -> object:
             for output in REPORTS:
                 progress(output)
-            return super().load_pair(spec, progress=progress)
+            return super().load_pair(spec, progress=progress, before_kernels=before_kernels)
 
     return TellingEngine(monkeypatch)
 
