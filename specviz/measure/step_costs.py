@@ -281,9 +281,10 @@ def _sampling(config: RunConfig) -> str:
 
 
 def _usual_settings(config: RunConfig) -> RunConfig:
-    """Return the settings without forks; the rule becomes "lossless" unless it changes the costs.
+    """Return the settings without forks, and with the rule "lossless".
 
-    The rule "match" changes the costs if a round drafts several sequences or a tree.
+    Only the rule "match" is kept if a round drafts several sequences or a tree, because it then
+    changes the costs.
     """
     rule = "match" if config.rule == "match" and not config.is_chain else "lossless"
     return dataclasses.replace(config, rule=rule, epsilon=0.0, residual="leftover", forks=())

@@ -1,7 +1,8 @@
 """The expected cost of a simulated size on this machine, and the size that pages choose by default.
 
 A step of one token reads all weights once, so the step's time follows from the memory bandwidth of
-this machine. Pages show the expected time until the model is enlarged and its step is measured.
+this machine. Once the model has been enlarged and its step measured, pages show the measured
+time instead of the expected time.
 """
 
 from __future__ import annotations

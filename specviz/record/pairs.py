@@ -167,7 +167,7 @@ class PairSpec(Value):
 
     @property
     def embedded_target(self) -> str:
-        """The name of the embedded pair with this target; empty for any other target."""
+        """The name of the embedded pair that has the same target; empty if none has."""
         if not self.embedded:
             return ""
         name = self.name or DEFAULT_PAIR

@@ -17,10 +17,10 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request to the worker for the limits on a pair's simulated sizes.
+    """Return the handle of a request that asks the worker what limits a pair's simulated sizes.
 
-    The first call for an embedded or loaded pair sends the request, so the returned request may be
-    pending or done. If no request was sent, the result is None.
+    The first call for an embedded or loaded pair sends the request, which may be pending or done
+    at later calls. If no request was sent, the result is None.
     """
     pair, rooms = spec.without_bodies, _rooms()
     if not may(Action.RUN):  # the refusal would be shown to everybody

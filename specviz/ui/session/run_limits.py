@@ -36,7 +36,7 @@ def has_limits(person: Person) -> bool:
 
 
 def prompt_refusal(prompts: Sequence[TypedPrompt]) -> SpecvizError | None:
-    """Return the error for prompts that the person of this script must not send; else None."""
+    """Return the error if the current person must not send these prompts; else None."""
     if not has_limits(the_person()):
         return None
     most = the_settings().limits.prompt_characters

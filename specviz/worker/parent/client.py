@@ -53,8 +53,8 @@ class Worker:
     """Client of the worker process, safe to call from any thread.
 
     The process starts with the first request. When a run ends, ``on_over`` is called once if the
-    run was submitted with ``kept``, has a trace and did not fail. The caller is the thread of the
-    link to the process, or the thread that calls ``close``.
+    run was submitted with ``kept``, has a trace and did not fail. It is called in the thread of the
+    link to the process, or in the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
