@@ -146,14 +146,15 @@ def show_test() -> None:
                 "A_t": "the set of tokens that the bet is on, fixed before x_t is seen",
                 r"\lambda_t": "the stake of the bet, also fixed before x_t is seen",
             },
-            "E_n is the capital of a bettor who starts with a capital of 1 and places one bet before "
-            "each of n tokens. If every token follows the target's distribution, the capital does "
-            "not grow on average. The audit has many bettors. Each bettor bets that the token is in a "
-            "set, for example in the set of tokens that are likelier under the target than under "
-            "the draft, or of the target's likeliest tokens. Some bettors bet at certain positions "
-            "only: after an acceptance, after a rejection, or on bonus tokens. The p-value is computed "
-            "from the mean capital of all bettors. If the output is correct, this mean reaches 100 "
-            "in at most one audit in a hundred, no matter when the audit stops (Ville 1939).",
+            "E_n is the capital of a bettor who starts with a capital of 1 and places one bet "
+            "before each of n tokens. If every token follows the target's distribution, the "
+            "capital does not grow on average. The audit has many bettors. Each bettor bets "
+            "that the token is in a set, for example in the set of tokens that are likelier "
+            "under the target than under the draft, or of the target's likeliest tokens. Some "
+            "bettors bet at certain positions only: after an acceptance, after a rejection, or "
+            "on bonus tokens. The p-value is computed from the mean capital of all bettors. If "
+            "the output is correct, this mean reaches 100 in at most one audit in a hundred, no "
+            "matter when the audit stops (Ville 1939).",
         )
 
 
