@@ -182,7 +182,7 @@ def make_environment() -> Environment:
         dtype="float32",
         threads=1,
         cpu="Paper 1.0",
-        versions={"torch": "2.13.0", "specviz": "0.1"},
+        versions={"torch": "2.13.0", "numba": "0.62", "specviz": "0.1"},
     )
 
 

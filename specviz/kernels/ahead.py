@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from functools import cache
+from threading import Timer
 
 from specviz.folders import child_environment
 from specviz.kernels.kept_code import is_missing
@@ -20,7 +21,10 @@ _processes: list[subprocess.Popen[bytes]] = []
 
 @cache
 def compile_ahead() -> None:
-    """Start compiling in a child process, unless the kernels are cached or cannot be cached."""
+    """Start compiling in a child process, unless the kernels are cached or cannot be cached.
+
+    A child process that takes over two minutes is killed.
+    """
     if not is_missing():
         return
     with suppress(OSError):
@@ -32,6 +36,9 @@ def compile_ahead() -> None:
             env=child_environment(),
         )
         _processes.append(process)
+        limit = Timer(_MOST_SECONDS, process.kill)
+        limit.daemon = True
+        limit.start()
 
 
 def is_compiling() -> bool:
@@ -40,10 +47,6 @@ def is_compiling() -> bool:
 
 
 def wait_for_compilation() -> None:
-    """Wait for the child processes that compile; kill a process that takes over two minutes."""
+    """Wait for the child processes that compile."""
     for process in _processes:
-        try:
-            process.wait(_MOST_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait()

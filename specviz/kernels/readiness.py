@@ -43,12 +43,17 @@ def without_kernels() -> Iterator[None]:
         _withheld.reset(token)
 
 
+def are_available() -> bool:
+    """Return whether kernels may be used: False in a block of ``without_kernels``."""
+    return not _withheld.get()
+
+
 def ready(number_type: str) -> bool:
     """Compile the kernels for this dtype, and check them; return False if they do not work here.
 
     The first call on a machine takes seconds; later processes load the kernels from disk.
     """
-    return not _withheld.get() and _work(number_type)
+    return are_available() and _work(number_type)
 
 
 @cache

@@ -94,6 +94,10 @@ class MeasuredRun(Iterator[Round]):
         self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
         self.forecast: Forecast | None = self._forecast()
 
+    @property
+    def lacks_kernels(self) -> bool:
+        return self._pair.lacks_kernels
+
     def __iter__(self) -> MeasuredRun:
         return self
 

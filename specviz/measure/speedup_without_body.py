@@ -54,6 +54,6 @@ def _weights(pair: PairInfo) -> tuple[str, str | None]:
     return pair.target.weights_sha256, draft.weights_sha256 if draft else None
 
 
-def _machine(trace: Trace) -> tuple[str, ...]:
+def _machine(trace: Trace) -> tuple[object, ...]:
     where = trace.environment
-    return where.device, where.device_name, where.cpu, where.dtype
+    return where.device, where.device_name, where.cpu, where.dtype, where.has_kernels

@@ -227,6 +227,9 @@ class PairInfo(Value):
         return weights_title(self.target.weights_option, draft)
 
 
+KERNEL_COMPILER = "numba"  # among the versions of an environment
+
+
 class Environment(Value):
     """Where a run was measured.
 
@@ -247,6 +250,11 @@ class Environment(Value):
         """The device, with the number of threads if it is above 1."""
         device = self.cpu if self.device == "cpu" else self.device_name
         return f"{device}, {self.threads} threads" if self.threads > 1 else device
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether kernels could be used; they could not while they were still being compiled."""
+        return KERNEL_COMPILER in self.versions
 
 
 class Prompt(Value):

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from specviz.engine import add_kernels, load_pair, speculate
+from specviz.engine.decoding import recording
+from specviz.engine.loading import compatibility, hardware
 from specviz.engine.loading.opening import no_progress
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.pair import Pair
@@ -55,6 +57,7 @@ def test_a_pair_runs_through_torch_until_the_kernels_are_compiled(
     assert pair.lacks_kernels
     assert not uses_kernels(pair)
     assert "compiled code" in " ".join(pair.notices)
+    assert not pair.environment.has_kernels
     key, text = costs_key(pair, GREEDY), text_of(pair)
     compiling.terminate()
     add_kernels(pair, SPEC)
@@ -67,6 +70,38 @@ def test_a_pair_runs_through_torch_until_the_kernels_are_compiled(
     ids = torch.arange(5, 15)
     for one, other in ((pair, whole), (whole, pair)):
         assert one.target_step(16).feed(ids, 3).equal(other.target_step(16).feed(ids, 3))
+
+
+def test_a_pair_whose_logits_the_kernels_change_stays_on_torch(
+    compiling: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = load_pair(SPEC, before_kernels=True)
+    compiling.terminate()
+    agrees = iter([True, False])
+    monkeypatch.setattr(compatibility, "_agrees", lambda *_: next(agrees))
+    add_kernels(pair, SPEC)
+    assert not pair.lacks_kernels  # it does not try again
+    assert not uses_kernels(pair)
+    assert not pair.environment.has_kernels
+    assert "different logits" in " ".join(pair.notices)
+
+
+def test_records_and_bandwidth_of_the_compilation_are_not_kept(
+    compiling: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = iter([1e9, 2e9])
+    monkeypatch.setattr(hardware, "measure_bandwidth", lambda _device: next(measured))
+    hardware.forget_bandwidth()
+    pair = load_pair(SPEC, before_kernels=True)
+    assert hardware.read_bandwidth(pair.device) == 1e9
+    run = speculate(pair, "Once upon a time", GREEDY)
+    compiling.terminate()
+    compiling.wait()
+    monkeypatch.setattr(recording, "survey_ready", lambda: pytest.fail("a record used the kernels"))
+    list(run)
+    add_kernels(pair, SPEC)
+    assert hardware.read_bandwidth(pair.device) == 2e9
+    hardware.forget_bandwidth()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from specviz.kernels import ahead
 from specviz.kernels.kept_code import sources_digest
 from specviz.kernels.product import multiply
 from specviz.kernels.readiness import ready
@@ -192,11 +191,14 @@ def test_exiting_does_not_wait_for_the_child(tmp_path: Path) -> None:
     assert not (tmp_path / "over").exists()
 
 
-def test_kills_a_child_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = subprocess.Popen(["sleep", "60"])
-    monkeypatch.setattr(ahead, "_processes", [process])
-    monkeypatch.setattr(ahead, "_MOST_SECONDS", 0.1)
+def test_kills_a_child_that_takes_too_long(tmp_path: Path) -> None:
+    slow = program(tmp_path / "slow", "exec sleep 60")
+    limited = STARTED.replace(
+        "ahead.compile_ahead()", "ahead._MOST_SECONDS = 0.1; ahead.compile_ahead()"
+    )
     began = time.monotonic()
-    ahead.wait_for_compilation()
-    assert process.returncode
+    ended = (
+        "ahead.wait_for_compilation(); print(ahead.is_compiling(), ahead._processes[0].returncode)"
+    )
+    assert output_of(tmp_path, f"{limited}; {ended}", slow) == ["1", "False", "-9"]
     assert time.monotonic() - began < 30

@@ -38,6 +38,7 @@ OTHERS = {
         OWN, pair=replace(OWN.pair, target=replace(OWN.pair.target, weights_sha256="cd" * 32))
     ),
     "machine": replace(OWN, environment=replace(OWN.environment, cpu="another")),
+    "kernels": replace(OWN, environment=replace(OWN.environment, versions={})),
     "not measured": replace(OWN, baseline=None),
 }
 

@@ -81,10 +81,11 @@ class Recorder:
     distributions at temperature 1. The workspace holds these: the draft's rows, then the target's.
     """
 
-    def __init__(self, table: TokenTable, temperature: float) -> None:
+    def __init__(self, table: TokenTable, temperature: float, *, in_torch: bool = False) -> None:
+        """Create a recorder; ``in_torch``: compute all records in torch."""
         self._table = table
         self._temperature = temperature
-        self._has_kernels: bool | None = None  # the same in all rounds; None before the first
+        self._in_torch = in_torch
         self._space: torch.Tensor | None = None
 
     @on_one_thread
@@ -104,7 +105,7 @@ class Recorder:
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
-        if not self._uses_kernels(target_probs.device):
+        if self._in_torch or target_probs.device.type != "cpu" or not survey_ready():
             found = self.on_device(rule, both)
             return lambda: self.read(found.tolist(), count)
         losses = _overlap_and_bias(rule, *both.probs)
@@ -114,13 +115,6 @@ class Recorder:
             return self._records(found, None if losses is None else losses.tolist())
 
         return end
-
-    def _uses_kernels(self, device: torch.device) -> bool:
-        if device.type != "cpu":
-            return False
-        if self._has_kernels is None:
-            self._has_kernels = survey_ready()
-        return self._has_kernels
 
     @torch.inference_mode()
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:

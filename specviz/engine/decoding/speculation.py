@@ -99,7 +99,7 @@ class Speculation(SpeculativeRun):
         self._rule = rule or make_rule(config)
         judge = make_judge(config, self._sampler, rule)
         self._stopper = make_stopper(config, costs)
-        self._recorder = Recorder(pair.token_table, config.temperature)
+        self._recorder = Recorder(pair.token_table, config.temperature, in_torch=pair.lacks_kernels)
         self._clock = make_clock(pair.device)
         self._played: deque[Deferred[Round]] = deque()  # rounds not returned yet
         self._failure: BaseException | None = None  # raised after all finished rounds are returned

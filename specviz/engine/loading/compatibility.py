@@ -221,13 +221,13 @@ def _take_lean(
     return weights_by_name, ()
 
 
-def with_kernels(weights: StepWeights, model: Model, vocabulary: int) -> StepWeights:
-    """Return the weights, read by the kernels if this changes the logits only by rounding."""
+def with_kernels(weights: StepWeights, model: Model, vocabulary: int) -> StepWeights | None:
+    """Return the weights, read by the kernels; None if this changes the logits."""
     if not isinstance(weights, LeanWeights):
         return _library_weights(model, vocabulary)
     compiled = weights.with_kernels()
     agrees = _agrees(compiled.step(vocabulary, _WALK_TOKENS), model, vocabulary)
-    return compiled if agrees else weights
+    return compiled if agrees else None
 
 
 def _without_lean(

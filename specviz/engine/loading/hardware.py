@@ -129,6 +129,11 @@ def read_bandwidth(device: torch.device) -> float:
     return _bandwidth(device, torch.get_num_threads())
 
 
+def forget_bandwidth() -> None:
+    """Measure the memory bandwidth anew when it is needed next."""
+    _bandwidth.cache_clear()
+
+
 @functools.cache
 def _bandwidth(device: torch.device, threads: int) -> float:
     del threads  # only a cache key: torch already uses this number

@@ -16,12 +16,10 @@ from specviz.engine.model.tensors import type_name
 from specviz.kernels.ahead import is_compiling
 from specviz.kernels.readiness import DEFAULT_NUMBER_TYPE, ready
 from specviz.record.pairs import COMPILING, GRAPHED, PairSpec, ProgressCallback
+from specviz.record.trace import KERNEL_COMPILER
 
-_NOTICE = (
-    "The compiled code was still being prepared, so this run used torch, which is slower. "
-    "Later runs use the compiled code."
-)
-_COMPILER = "numba"
+_NOTICE = "The compiled code was not ready yet, so steps run through torch, which is slower."
+_OTHER_LOGITS = "Steps run through torch: the compiled code gives different logits for this pair."
 
 
 def can_run_before_kernels(opened: OpenPair, spec: PairSpec) -> bool:
@@ -45,25 +43,31 @@ def mark_lacking_kernels(pair: Pair) -> None:
     pair.lacks_kernels = True
     pair.notices += (_NOTICE,)
     versions = pair.environment.versions
-    pair.environment = replace(
-        pair.environment, versions={name: versions[name] for name in versions if name != _COMPILER}
-    )
+    others = {name: versions[name] for name in versions if name != KERNEL_COMPILER}
+    pair.environment = replace(pair.environment, versions=others)
 
 
 def add_kernels(pair: Pair, spec: PairSpec, on_progress: ProgressCallback = no_progress) -> None:
-    """Wait for the compilation; from then on, the steps of a pair without kernels use them."""
+    """Wait for the compilation; from then on, the steps of a pair without kernels use them.
+
+    If the kernels give other logits, the pair keeps running through torch, and a notice says so.
+    """
     on_progress(COMPILING)
     ready(pair.environment.dtype)
     target = with_kernels(pair.target_weights, pair.target, pair.vocabulary)
-    draft = pair.draft_weights
-    if pair.draft is not None and draft is not None:
+    draft = None
+    if pair.draft is not None and pair.draft_weights is not None:
         own = pair.shared.draft.size if pair.shared else pair.vocabulary
-        draft = with_kernels(draft, pair.draft, own)
-    pair.target_weights, pair.draft_weights = target, draft
+        draft = with_kernels(pair.draft_weights, pair.draft, own)
+    notices = tuple(each for each in pair.notices if each != _NOTICE)
     pair.lacks_kernels = False
-    pair.notices = tuple(each for each in pair.notices if each != _NOTICE)
-    versions = {**pair.environment.versions, _COMPILER: version(_COMPILER)}
+    if target is None or (draft is None and pair.draft is not None):
+        pair.notices = (*notices, _OTHER_LOGITS)
+        return
+    pair.target_weights, pair.draft_weights, pair.notices = target, draft, notices
+    versions = {**pair.environment.versions, KERNEL_COMPILER: version(KERNEL_COMPILER)}
     pair.environment = replace(pair.environment, versions=versions)
+    hardware.forget_bandwidth()  # measured beside the compilation
     if not spec.threads:
         models = [each for each in (pair.info.target, pair.info.draft) if each]
         most = max(each.parameters for each in models)

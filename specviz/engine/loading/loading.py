@@ -38,7 +38,7 @@ from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
-from specviz.kernels.readiness import packed_ready, ready, without_kernels
+from specviz.kernels.readiness import are_available, packed_ready, ready, without_kernels
 from specviz.record.bodies import BodyInfo
 from specviz.record.numbers import COUNT, SIZE
 from specviz.record.pairs import (
@@ -259,7 +259,7 @@ def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCal
 def _step_weights(
     opened: OpenPair, models: dict[str, Model], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    if opened.device.type == "cpu":
+    if opened.device.type == "cpu" and are_available():
         on_progress(COMPILING)
         ready(type_name(opened.dtype))
     with loading_errors(opened.sides[0].source.name, "step"):

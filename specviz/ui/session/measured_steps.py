@@ -15,13 +15,15 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
     """Return the measured seconds of a step, by role (draft or target) and simulated size.
 
     Each time is from the tab's newest run at that size. A run counts only if it has the same models
-    as ``room``, with the same types of weights.
+    as ``room``, with the same types of weights, and was not made before the kernels were compiled.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
     for run in history.shown_runs() if history is not None else ():
         trace = run.trace
         if ITEMSIZES.get(trace.environment.dtype) != room.itemsize:
+            continue
+        if not trace.environment.has_kernels:
             continue
         # A draft step of a tree computes all nodes of one depth, so it takes longer than the step
         # for one token that the sliders describe.

@@ -22,6 +22,7 @@ def ensure_run_without_body(
     """Find or start a run with the current run's settings and models, at the models' real size.
 
     Do this only if the current run is finished, used a simulated size, and timed the target alone.
+    Start no run for a run that had no kernels yet, because the new run might have them.
     """
     _store_finished_speedup(history)
     run = history.current
@@ -32,7 +33,7 @@ def ensure_run_without_body(
     if run.id in history.own or not run.trace.pair.has_bodies or run.trace.baseline is None:
         return
     history.own[run.id] = own = _kept(library, run.trace)
-    if own is None:
+    if own is None and run.trace.environment.has_kernels:
         made = worker.submit(
             f"{session} as it is", run.spec.without_bodies, run.trace.prompt.text, run.config
         )

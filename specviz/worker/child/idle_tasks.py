@@ -5,13 +5,14 @@ A request interrupts a task; the task starts again when the worker is next idle.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from specviz.kernels.ahead import wait_for_compilation
+from specviz.kernels.ahead import is_compiling
 from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
 from specviz.measure.step_costs import mend_step_costs, step_costs
 from specviz.record.drafters import first_method
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _FIRST_KIND = "story"
+_TICK = 0.05  # seconds
 _MOST_TASKS = 8  # further ones are dropped; dragging a slider may add many
 Send = Callable[[Event], None]
 
@@ -150,8 +152,9 @@ class IdleTasks:
     def _wait_for_kernels(self, spec: PairSpec) -> None:
         """Wait until the kernels are compiled; step costs of torch would soon be out of date."""
         self._send(Doing(progress=COMPILING))
-        with self._interrupts.until(self._inbox.waiting):
-            wait_for_compilation()
+        while is_compiling():  # outside of ``until``: an interruption would leave a lock held
+            with self._interrupts.until(self._inbox.waiting):
+                time.sleep(_TICK)
         self._pairs.add_kernels(spec)
 
     def _report_calibrating(self) -> None:

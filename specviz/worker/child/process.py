@@ -158,7 +158,10 @@ class Process:
                 for _ in run.timed():
                     self._send_timing(request, run.trace(), over=False)
                 self._send_timing(request, run.trace(), over=True)
-                run.complete(lambda each: self._send(Doing(progress=each)))
+                run.complete(
+                    lambda each: self._send(Doing(progress=each)),
+                    costs=not run.lacks_kernels,  # they would soon be out of date
+                )
         except Interrupted:
             record = run.trace()
             if record.finish == "stopped" or (request.baseline and record.baseline is None):
