@@ -83,7 +83,7 @@ class FakeEngine:
         monkeypatch.setitem(sys.modules, "specviz.measure.measured_run", measured)
 
     def load_pair(
-        self, spec: PairSpec, *, progress: ProgressCallback, before_kernels: bool
+        self, spec: PairSpec, *, progress: ProgressCallback, before_kernels: bool = False
     ) -> object:
         assert not before_kernels  # a command waits for the kernels
         self.requested |= {"spec": spec, "progress": progress}

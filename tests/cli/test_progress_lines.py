@@ -40,7 +40,7 @@ def downloading(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
     class TellingEngine(FakeEngine):
         def load_pair(
-            self, spec: PairSpec, *, progress: ProgressCallback, before_kernels: bool
+            self, spec: PairSpec, *, progress: ProgressCallback, before_kernels: bool = False
         ) -> object:
             for output in REPORTS:
                 progress(output)
