@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from specviz.kernels.kept_code import is_missing
 from specviz.record.trace import Trace
 from specviz.store import save_trace
 from tests.browser.contexts import Contexts
@@ -120,6 +121,8 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
     """Start servers in separate processes, and stop them all at the end."""
+    if is_missing():  # else the first runs would use torch
+        subprocess.run([sys.executable, "-m", "specviz.kernels"], cwd=ROOT, check=True)
     started: list[subprocess.Popen[bytes]] = []
 
     def start_at(

@@ -18,8 +18,8 @@ from specviz.kernels.readiness import DEFAULT_NUMBER_TYPE, ready
 from specviz.record.pairs import COMPILING, GRAPHED, PairSpec, ProgressCallback
 from specviz.record.trace import KERNEL_COMPILER
 
-_NOTICE = "The compiled code was not ready yet, so steps run through torch, which is slower."
-_OTHER_LOGITS = "Steps run through torch: the compiled code gives different logits for this pair."
+_NOTICE = "Steps used torch, which is slower, because the compiled code was not ready yet."
+_OTHER_LOGITS = "Steps use torch, because the compiled code gives different logits for this pair."
 
 
 def can_run_before_kernels(opened: OpenPair, spec: PairSpec) -> bool:
