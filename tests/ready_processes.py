@@ -23,7 +23,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -87,13 +87,17 @@ def fork(name: str, *arguments: object, descriptors: Mapping[int, int]) -> Forke
 
 def fork_workers(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> None:
     """Fork all worker processes, unless the test uses ``real_start``."""
+    if "real_start" not in request.fixturenames:
+        fork_workers_at(patch, "specviz.worker.child.process:main")
+
+
+def fork_workers_at(patch: pytest.MonkeyPatch, name: str) -> None:
+    """Fork all worker processes; ``name`` is the function that each of them calls."""
 
     def start(descriptor: int) -> ForkedProcess:
-        places = {_LINK: descriptor, 2: 2}
-        return fork("specviz.worker.child.process:main", _LINK, descriptors=places)
+        return fork(name, _LINK, descriptors={_LINK: descriptor, 2: 2})
 
-    if "real_start" not in request.fixturenames:
-        patch.setattr(link, "_start", start)
+    patch.setattr(link, "_start", start)
 
 
 @cache
@@ -135,14 +139,16 @@ def _prepare() -> None:
     from tqdm import tqdm
 
     from specviz.engine import load_pair
-    from specviz.engine.decoding import cost_columns
+    from specviz.engine.decoding import cost_columns, costs
     from specviz.engine.loading.hardware import read_bandwidth
     from specviz.record.pairs import PairSpec
     from tests.engine.models import write_pair
 
     for each in _CALLED:
         importlib.import_module(each)
-    cost_columns._WARM_UP = 0.0  # measures a tiny pair roughly, in a third of the time
+    # Measure a tiny pair without warm-up and each cost only once, as the fixture rough_costs does.
+    cost_columns._WARM_UP = 0.0
+    costs.measure_step_costs = partial(costs.measure_step_costs, repeats=1)
     read_bandwidth(load_pair(PairSpec(name="tinystories", threads=1)).device)  # once for all
     tqdm.monitor_interval = 0  # threads, also those of the tokenizers, would make forking unsafe
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

@@ -24,6 +24,7 @@ def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("SPECVIZ_TIMING_SECONDS", "0.03")  # wide intervals are enough
         pair = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
         place_step_costs(load_pair(pair), "model", "prompt-lookup")
         yield

@@ -53,6 +53,7 @@ COVERED = (
 WORK = (
     "cli.run._decode", "cli.score._score", "cli.compare._run_comparison", "cli.tune._find_answer",
     "cli.audit._run_audit", "cli.load._run", "cli.train._train", "cli.gpu_bench._timed_visit",
+    "cli.doctor._examine",
     "bench.accounting.measure_accounting", "bench.batch_bench.run_batch_bench",
     "training.__main__.make_pair",
 )  # fmt: skip

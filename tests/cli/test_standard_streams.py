@@ -129,11 +129,14 @@ def test_nothing_is_loaded_for_a_closed_standard_output() -> None:
 
 
 @for_commands("run", thorough=("show --json", "help"))
-def test_a_closed_standard_error_changes_nothing_else(saved: Path, name: str) -> None:
+def test_a_closed_standard_error_changes_nothing_else(
+    saved: Path, name: str, engine: FakeEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
     words = COMMANDS[name](saved)
-    done, usual = called(words, preexec_fn=closing(2)), called(words)
+    done = called(words, preexec_fn=closing(2))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == usual.stdout
+    assert main(words) == 0
+    assert done.stdout == capfd.readouterr().out
 
 
 @full_device
@@ -157,7 +160,7 @@ def test_a_refusal_without_standard_error_is_an_exit_code() -> None:
 
 def test_writes_the_whole_file_with_closed_streams(saved: Path, tmp_path: Path) -> None:
     out = tmp_path / "replay.html"
-    assert called(["show", str(saved), "--html", str(out)]).returncode == 0
+    assert main(["show", str(saved), "--html", str(out)]) == 0
     whole = out.read_bytes()
     out.unlink()
     done = called(["show", str(saved), "--html", str(out)], preexec_fn=closing(0, 2))

@@ -12,6 +12,7 @@ from specviz.cli.option_values import named_lane
 from specviz.comparison.plan import Lane
 from specviz.record.pairs import CHAT_PAIR, PairSpec
 from specviz.record.run_config import RunConfig
+from specviz.tune import greedy
 from tests.cli.tiny_models import PROMPT, home
 from tests.engine.models import write_pair
 
@@ -26,6 +27,12 @@ COMMANDS = {
     "score": ["score", *PROMPTED],
     "compare": ["compare", *PROMPTED, "--no-baseline", "--repeats", "1", "--lane", "gamma=2"],
 }
+
+
+@pytest.fixture(autouse=True)
+def short_greedy_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the texts that an audit compares at temperature 0."""
+    monkeypatch.setattr(greedy, "GREEDY_TOKENS", 8)
 
 
 @pytest.fixture(scope="module")

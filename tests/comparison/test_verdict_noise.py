@@ -96,7 +96,7 @@ def test_complete_comparisons_give_the_same_verdict_as_their_rates(
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 
-@pytest.mark.parametrize("over", ["seeds", "prompts"])
+@pytest.mark.parametrize("over", ["seeds", pytest.param("prompts", marks=pytest.mark.thorough)])
 def test_the_interval_covers_a_known_difference(
     noise: Noise, lanes: tuple[LaneResult, ...], over: str
 ) -> None:

@@ -42,8 +42,8 @@ def slow(seconds: float, pieces: int = 4) -> Page:
 
 @pytest.fixture
 def engines() -> Iterator[tuple[Served, Served]]:
-    fast = {"/v1/models": MODELS, "/v1/completions": slow(0.015)}
-    alone = {"/v1/models": MODELS, "/v1/completions": slow(0.045)}
+    fast = {"/v1/models": MODELS, "/v1/completions": slow(0.008)}
+    alone = {"/v1/models": MODELS, "/v1/completions": slow(0.024)}
     with served(fast) as first, served(alone) as second:
         yield first, second
 

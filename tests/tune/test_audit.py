@@ -65,10 +65,10 @@ def until_alarm(asked: Audit) -> AuditReport:
 
 
 SOUND: tuple[dict[str, Any], ...] = (
-    {}, {"top_p": 0.8}, {"rule": "coupled"}, {"branching": (3, 2, 1)},
+    {}, {"top_p": 0.8}, {"rule": "coupled"}, {"rule": "block"},
 )  # fmt: skip
 ALSO_SOUND: tuple[dict[str, Any], ...] = (
-    {"top_k": 20}, {"temperature": 0.4}, {"rule": "block"},
+    {"top_k": 20}, {"temperature": 0.4}, {"branching": (3, 2, 1)},
     {"dynamic_tree": (3, 8)}, {"dynamic_tree": (3, 8), "rule": "match"},
 )  # fmt: skip
 # The audit takes hundreds of runs to detect these; test_audit_power.py measures their bias.
@@ -240,14 +240,20 @@ def other_text(number: int, place: int, rank: int) -> Any:
     return text
 
 
+@cache
 def prompts() -> list[tuple[int, ...]]:
     count = len(read_presets())
     settings = audit_settings(SETTINGS, greedy.GREEDY_TOKENS)
     return list(contexts(tiny_pair(), settings)[-count :: count // 5])
 
 
+@cache
+def greedy_text(number: int) -> list[int]:
+    return plain_text(tiny_pair(), prompts()[number], greedy.GREEDY_TOKENS)
+
+
 def gap(number: int, place: int) -> float:
-    own = plain_text(tiny_pair(), prompts()[number], greedy.GREEDY_TOKENS)[: place + 1]
+    own = greedy_text(number)[: place + 1]
     logits = fresh_logits(tiny_pair(), tiny_pair().target_step, prompts()[number], own)[-1]
     best, second = logits.topk(2).values.tolist()
     return best - second

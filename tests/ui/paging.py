@@ -69,5 +69,16 @@ def until_state(app: AppTest, state: str, seconds: float = 120) -> dict[str, Any
     deadline = time.monotonic() + seconds
     while (data := sent(sound(app.run())))["run"]["state"] != state:
         assert time.monotonic() < deadline, data["run"]
-        time.sleep(0.2)
+        _wait_for_the_run(app, 0.2)
     return data
+
+
+def _wait_for_the_run(app: AppTest, seconds: float) -> None:
+    """Wait until the current run ends, at most this many seconds."""
+    deadline = time.monotonic() + seconds
+    time.sleep(0.01)
+    while time.monotonic() < deadline:
+        run = app.session_state["history"].current
+        if run is not None and run.finished:
+            return
+        time.sleep(0.01)

@@ -126,7 +126,7 @@ def costs_of_the_grown(data_folder: Path) -> None:
 def test_a_run_shows_its_body_and_the_speedup_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app = opened(target_body="10M", length="24", temperature="0")
+    app = opened(target_body="10M", length="12", temperature="0")
     sound(app.button(key="run").click().run())
     until_over(app)
     run: Run = app.session_state["history"].current
@@ -257,7 +257,7 @@ def test_a_run_started_before_the_body_is_ready_has_none(
         return process
 
     monkeypatch.setattr(link, "_start", start_paused)
-    app = opened(length="24")
+    app = opened(length="12")
     assert app.session_state["first body"].loading
     assert RUN_WITHOUT_BODY_HINT in sent(app)["run"]["detail"]
     sound(app.button(key="run").click().run())

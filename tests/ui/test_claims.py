@@ -318,6 +318,17 @@ PHRASES: dict[RunName, tuple[str, ...]] = {
 }
 
 
+@pytest.fixture
+def few_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the runs of a claim two prompts of each kind that plans name."""
+    presets = read_presets()
+    stories, dialogues = (
+        [each for each in presets if each.kind == kind][:2] for kind in ("story", "dialogue")
+    )
+    monkeypatch.setattr(claim_runs, "read_presets", lambda: (*stories, *dialogues))
+
+
+@pytest.mark.usefixtures("few_prompts")
 @pytest.mark.parametrize("run", RUNS)
 def test_every_run_yields_evidence(
     pair: Pair, run: RunName, monkeypatch: pytest.MonkeyPatch, tmp_path: object
@@ -332,6 +343,7 @@ def test_every_run_yields_evidence(
     assert len(found.lossy) == (2 * len(EPSILONS) if run == "pareto" else 0)
 
 
+@pytest.mark.usefixtures("few_prompts")
 def test_plane_draws_a_dot_per_token(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,13 +209,10 @@ def check_missing_run(app: AppTest, key: str, comparison: Comparison) -> None:
 
 
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
-    """Rerun the page, as its timer would, until the job ends."""
-    deadline = time.monotonic() + seconds
+    """Rerun the page once while the job runs, as its timer would, and once after its end."""
     work: Any = the_job_queue().newest(name)
-    while work.going:
-        assert time.monotonic() < deadline, work.doing
-        time.sleep(0.3)
-        sound(app.run())
+    sound(app.run())
+    assert work.wait(seconds), work.doing
     sound(app.run())
     assert work.error is None
     return work

@@ -65,7 +65,7 @@ def unexplained(app: AppTest) -> dict[str, set[str]]:
     return found
 
 
-def median_ms(app: AppTest, change: Callable[[AppTest, int], None], times: int = 5) -> float:
+def median_ms(app: AppTest, change: Callable[[AppTest, int], None], times: int = 3) -> float:
     """Return the median server time of reruns after a change, in milliseconds.
 
     Uses processor time: these pages do not wait, and wall time would include other processes.

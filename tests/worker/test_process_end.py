@@ -23,6 +23,8 @@ from specviz.worker.parent.client import Worker
 from specviz.worker.parent.job_queue import JobQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 from specviz.worker.process_end import is_device_fault, unexpected_end
+from tests.ready_processes import fork_workers_at
+from tests.worker.faulty_process import ROUNDS
 from tests.worker.studies import Counting
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
@@ -67,37 +69,16 @@ def test_killed_during_a_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> 
     assert gone(pid)()
 
 
-FAULTY = """#!{python} -P
-import sys
-from specviz.measure.measured_run import MeasuredRun
-from specviz.worker.child.process import main
-
-play = MeasuredRun.__next__
-
-def faulty(run):
-    if run.prompt.text == "A fault" and len(run._rounds) == 3:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-    return play(run)
-
-MeasuredRun.__next__ = faulty
-main(int(sys.argv[-1]))
-"""
-
-
-@pytest.mark.usefixtures("real_start")
 def test_device_fault_ends_the_process(
-    new_worker: Worker, spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_worker: Worker, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "python"
-    program.write_text(FAULTY.format(python=sys.executable))
-    program.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(program))
+    fork_workers_at(monkeypatch, "tests.worker.faulty_process:faulty_main")
     run = new_worker.submit("a", spec, "A fault", SHORT)
     waiting = new_worker.submit("b", spec, PROMPT, replace(SHORT, max_new_tokens=8), baseline=False)
     wait_until(lambda: new_worker.pid is not None)
     pid = new_worker.pid  # before the fault
     finish(run)
-    assert (run.state, len(run.rounds)) == ("failed", 3)
+    assert (run.state, len(run.rounds)) == ("failed", ROUNDS)
     assert run.error is not None
     assert "ended after a device fault" in run.error.culprit
     assert run.trace is not None
