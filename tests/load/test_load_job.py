@@ -34,6 +34,8 @@ QUICK = LoadSettings(
     levels=(1, 4), seconds=0.5, ramp=0.0, max_new_tokens=6, budget=100.0, request_limit=30.0
 )
 
+SHORT = replace(QUICK, seconds=0.25)  # a window below the limit, for sweeps of short answers
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,14 +48,20 @@ def slowing(users: int) -> float:
 
 @contextmanager
 def engines(
-    settings: LoadSettings = QUICK, fault: Fault = "", *, every: int = 1
+    settings: LoadSettings = SHORT, fault: Fault = "", *, every: int = 1
 ) -> Iterator[tuple[LoadOrder, ScriptedEngine]]:
     """Start an engine that speculates, whose fault meets every n-th request, and one without."""
     fast = ScriptedEngine(
         step=slowing, per_step=3, fault=fault,
         failing=lambda number: number % every == every - 1,
     )  # fmt: skip
-    with running(fast) as first, running(ScriptedEngine(step=lambda _: STEP)) as second:
+    plain = ScriptedEngine(step=lambda _: STEP)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        running(fast) as first,
+        running(plain) as second,
+    ):
+        patch.setattr("specviz.load.order.check_settings", lambda _: None)
         yield (
             LoadOrder(
                 servers=(info_at(first.address),),
@@ -89,7 +97,7 @@ def test_a_sweep_runs_a_b_b_a_and_its_totals_agree(monkeypatch: pytest.MonkeyPat
     figures = load_figures(job.sweep)
     assert all(each.totals.agree for each in figures.blocks)
     received = sum(each.totals.received for each in figures.blocks if each.block.lane == 1)
-    assert counted - received == QUICK.max_new_tokens  # the warm-up, which no block contains
+    assert counted - received == SHORT.max_new_tokens  # the warm-up, which no block contains
     assert {each.acceptance.tau for each in figures.blocks if each.block.lane == 1} == {3.0}
     # It is stored, and a file of it is read back without loss; prompts are in neither.
     text = sweep_to_json(job.sweep)
@@ -112,7 +120,7 @@ def test_a_sweep_finds_the_known_law(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stop_keeps_the_finished_blocks() -> None:
-    with engines(replace(QUICK, seconds=1.0)) as (order, _):
+    with engines(replace(QUICK, seconds=0.5)) as (order, _):
         job = LoadJob(order)
         thread = Thread(target=job.carry_out)
         thread.start()
@@ -139,7 +147,7 @@ def test_an_engine_that_answers_nothing_ends_the_sweep_with_one_line() -> None:
 def test_a_block_during_which_the_engine_restarts_is_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with engines(replace(QUICK, levels=(2,)), "restarts") as (order, fast):
+    with engines(replace(SHORT, levels=(2,)), "restarts") as (order, fast):
         fast.generated, fast.failing = 1000, lambda number: number == 1  # after the warm-up
         job = carried_out(smallest(order, monkeypatch))
     assert [each.restarted for each in job.sweep.blocks] == [False, True, False, False]
@@ -160,7 +168,7 @@ def test_a_restart_is_found_even_if_the_counters_have_grown_past_their_old_value
 
 
 def test_the_ceiling_ends_a_sweep() -> None:
-    with engines(replace(QUICK, most_requests=12)) as (order, _):
+    with engines(replace(SHORT, most_requests=12)) as (order, _):
         job = carried_out(order)
     warm_ups = 2
     assert sum(len(each.requests) for each in job.sweep.blocks) == 12 - warm_ups
@@ -188,7 +196,7 @@ def test_keys_and_prompts_are_in_no_log_and_no_record(
     for name in ("SPECVIZ_SERVER_KEY", "SPECVIZ_BASELINE_KEY"):
         monkeypatch.setenv(name, KEY)
         monkeypatch.setenv(f"{name}_FOR", "127.0.0.1")
-    with engines(replace(QUICK, levels=(2,)), "quotes", every=2) as (order, _):
+    with engines(replace(SHORT, levels=(2,)), "quotes", every=2) as (order, _):
         job = carried_out(smallest(order, monkeypatch))
     assert any(request.failed for each in job.sweep.blocks for request in each.requests)
     printed = capfd.readouterr()
