@@ -11,6 +11,8 @@ from specviz.ui.docs.chapters import CHAPTERS, FOLDER, parts_of, title_of
 from specviz.ui.shell import PAGES
 from tests.ui.paging import page_of
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 README = ROOT / "README.md"
 _LINK = re.compile(r"\]\(([^)]+)\)")
 

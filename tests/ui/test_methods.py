@@ -10,6 +10,8 @@ from specviz.store.saving import save_run
 from tests.traces import make_trace
 from tests.ui.paging import opened, page_of, sound
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 
 def warnings(app: object) -> list[str]:
     return [each.value for each in app.warning]  # type: ignore[attr-defined]

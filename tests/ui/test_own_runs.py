@@ -26,6 +26,8 @@ from tests.ui.paging import opened, sent, sound
 from tests.ui.runs_page import choose, home, runs_page, table, words
 from tests.ui.tune_page import tune_page
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 __all__ = ["home"]  # fixture
 
 Login = Callable[[str], None]

@@ -22,6 +22,8 @@ from tests.traces import full_trace, make_trace
 from tests.ui.paging import opened, page_of, sent, sound
 from tests.ui.runs_page import choose
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 REFUSED = refused_files()
 STRANGE = strange_traces()
 

@@ -17,6 +17,8 @@ from tests.traces import full_trace
 from tests.ui.paging import opened, sent, sound
 from tests.ui.runs_page import choose, runs_page, table, words
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 
 @pytest.fixture
 def library(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Library:

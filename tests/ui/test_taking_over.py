@@ -15,6 +15,8 @@ from specviz.store.saving import save_run
 from tests.traces import make_trace
 from tests.ui.paging import opened, sound
 
+pytestmark = pytest.mark.usefixtures("loads_nothing")
+
 OF_A_PLAN = {"compare_length": 32, "compare_seed": 4, "compare_ignore_eos": False,
              "compare_prompt": "x", "compare_repeats": 2}  # fmt: skip
 
