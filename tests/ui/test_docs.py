@@ -21,9 +21,12 @@ def test_every_chapter_has_a_file_and_every_file_is_a_chapter() -> None:
     assert sorted(CHAPTERS) == sorted(each.stem for each in FOLDER.glob("*.md"))
 
 
+OPENED = ("watch", "limits", "access")  # two draw more than their text
+
+
 @pytest.mark.parametrize(
     "chapter",
-    [*CHAPTERS[:3], *(pytest.param(each, marks=pytest.mark.thorough) for each in CHAPTERS[3:])],
+    [pytest.param(each, marks=() if each in OPENED else pytest.mark.thorough) for each in CHAPTERS],
 )
 def test_a_chapter_opens_by_its_link(chapter: str) -> None:
     app = page_of("docs", chapter=chapter)
