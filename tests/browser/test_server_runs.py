@@ -111,11 +111,11 @@ def test_the_chart_by_position_agrees_with_the_figures(open_file: Opener) -> Non
         f"Share accepted of those accepted at the previous position, by position. {shares}."
     )
     assert "3: 67%" in shares  # as a share of tested it would be 100 %
-    assert "accepted at the previous position" in page.inner_text(".ch-places")
+    assert "accepted one position earlier" in page.inner_text(".ch-places")
     ours = open_file(replay_html(thrifty()))
     ours.keyboard.press("End")
     next_frame(ours)
-    assert "accepted / tested" in " ".join(ours.inner_text(".ch-places").split())
+    assert "accepted at this position / tested" in " ".join(ours.inner_text(".ch-places").split())
 
 
 def test_every_step_can_be_played(open_file: Opener) -> None:
