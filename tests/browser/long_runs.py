@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from specviz.record.trace import Round, Trace
@@ -14,6 +15,7 @@ FED_REPEATS = 6
 _RECORDED = Path(__file__).parent.parent.parent / "assets" / "first_trace.json"
 
 
+@cache
 def recorded() -> Trace:
     return load_trace(_RECORDED)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.theory.examples import WORKED_EXAMPLE
-from tests.browser.conftest import Server
+from tests.browser.conftest import Demo, Server
 from tests.browser.contexts import Contexts
 from tests.browser.test_access import serious_violations
 
@@ -17,18 +17,13 @@ HEARD = '[data-testid="stCode"] code'
 TOKENS = range(len(WORKED_EXAMPLE.labels))
 
 
-@pytest.fixture(scope="session")
-def bars_server(serve: Callable[..., Server]) -> Server:
-    return serve("tests/browser/apps/bars_app.py")
-
-
 @pytest.fixture(scope="module")
-def shared_page(bars_server: Server, contexts: Contexts) -> Iterator[tuple[Any, list[str]]]:
+def shared_page(demo: Demo, contexts: Contexts) -> Iterator[tuple[Any, list[str]]]:
     """A page for all tests, and its script errors."""
     errors: list[str] = []
-    page = contexts.open(bars_server.url)
+    page = contexts.open(demo.url)
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(bars_server.url)
+    page.goto(f"{demo.url}/?bars=1")
     page.wait_for_selector(handle("target", 1))
     page.wait_for_selector(HEARD)
     yield page, errors
@@ -138,9 +133,9 @@ def test_a_slow_drag_is_sent_before_it_ends(page: Any) -> None:
 
 
 def test_they_open_with_the_values_from_python_and_labels_are_text_with_visible_escapes(
-    bars_server: Server, open_page: Callable[..., Any]
+    demo: Demo, open_page: Callable[..., Any]
 ) -> None:
-    page = opened(open_page, f"{bars_server.url}/?unsafe=1")
+    page = opened(open_page, f"{demo.url}/?bars=1&unsafe=1")
     assert shown(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
     assert received(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
     assert page.inner_text(".bars .names span >> nth=0") == "<b>x</b>\\u202e"
@@ -188,9 +183,9 @@ def test_long_names_wrap_in_a_narrow_column(page: Any) -> None:
     [(420, "dark"), pytest.param(1100, "light", marks=pytest.mark.thorough)],
 )
 def test_they_fit_and_are_accessible(
-    bars_server: Server, open_page: Callable[..., Any], scheme: str, width: int
+    demo: Demo, open_page: Callable[..., Any], scheme: str, width: int
 ) -> None:
-    page = opened(open_page, f"{bars_server.url}/?full=1", scheme=scheme, width=width)
+    page = opened(open_page, f"{demo.url}/?bars=1&full=1", scheme=scheme, width=width)
     assert serious_violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     names = page.locator(".bars .names span")

@@ -85,6 +85,7 @@ def test_a_link_carries_the_settings(server: Server, open_page: Callable[..., An
     expect(page.locator(".st-key-prompt textarea")).to_have_value("The red fox")
 
 
+@pytest.mark.thorough  # tests/ui/test_pair_panel.py: such a pair is loaded on request
 def test_a_link_to_a_hub_pair_fetches_nothing(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -101,9 +102,11 @@ def test_the_page_continues_where_the_first_view_was_and_loads_the_pair(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = _page_that_notes_the_place(open_page)
+    page.add_init_script(NOTE_BOXES)
     page.goto(server.url)
     page.wait_for_selector(STAGE, state="detached")
     _check_places(page)
+    _check_boxes(page)
     page.wait_for_function(  # its end, if the page was slow
         "(before) => { const { value, max } = document.querySelector('[data-testid=seek]');"
         " return Number(value) > Math.min(before + 3, max - 1); }",
@@ -158,28 +161,31 @@ def _check_places(page: Any) -> None:
     assert after == sorted(after)
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        (1440, "light"),
-        *(pytest.param(each, "dark", marks=pytest.mark.thorough) for each in (1024, 420)),
-    ],
+# The boxes and the ink of the player's parts, in the first view and in the page.
+NOTE_BOXES = (
+    "window.specvizPlaces = {}; (function look() { requestAnimationFrame(look);"
+    "for (const part of ['player', 'text-pane'])"
+    f" for (const root of ['{STAGE}', '#root']) {{"
+    "const found = document.querySelector(`${root} [data-testid=${part}]`);"
+    "if (found) { const {x, y, width} = found.getBoundingClientRect();"
+    "const where = window.specvizPlaces[part] ??= {}; where[root] = [x, y, width, "
+    "getComputedStyle(found).color]; } } })()"
 )
+
+
+@pytest.mark.thorough  # the test above checks a wide page
+@pytest.mark.parametrize("width", [1024, 420])
 def test_the_first_view_is_where_the_page_will_be(
-    server: Server, open_page: Callable[..., Any], width: int, scheme: str
+    server: Server, open_page: Callable[..., Any], width: int
 ) -> None:
-    page = open_page("about:blank", width=width, scheme=scheme)
-    page.add_init_script(
-        "window.specvizPlaces = {}; (function look() { requestAnimationFrame(look);"
-        "for (const part of ['player', 'text-pane'])"
-        f" for (const root of ['{STAGE}', '#root']) {{"
-        "const found = document.querySelector(`${root} [data-testid=${part}]`);"
-        "if (found) { const {x, y, width} = found.getBoundingClientRect();"
-        "const where = window.specvizPlaces[part] ??= {}; where[root] = [x, y, width, "
-        "getComputedStyle(found).color]; } } })()"
-    )
+    page = open_page("about:blank", width=width, scheme="dark")
+    page.add_init_script(NOTE_BOXES)
     page.goto(server.url)
     page.wait_for_selector(STAGE, state="detached")
+    _check_boxes(page)
+
+
+def _check_boxes(page: Any) -> None:
     page.wait_for_selector("#root [data-testid=text-pane]")
     at_rest(page)
     places = page.evaluate("window.specvizPlaces")

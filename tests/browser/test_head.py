@@ -1,4 +1,4 @@
-"""The head of Watch: the headline and the bar picture, above a player that never moves."""
+"""The head of Watch, above a player that never moves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import pytest
 
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.fed_player import Feed, data_of, feed
-from tests.browser.reading import click_run, run_to_its_end, set_slider
+from tests.browser.reading import click_run
 from tests.traces import make_trace
 
 __all__ = ["feed"]  # a fixture
 
-HEADLINE = '[data-testid="headline"]'
-COST_BARS = '[data-testid="cost_bars"]'
 # The place and the size of the player, whenever they differ from those of the frame before.
 PLACES = """() => {
   window.places = [];
@@ -94,22 +92,3 @@ def test_a_narrow_status_line_cuts_the_pair_and_keeps_what_to_do(
     assert page.evaluate(CUT) == [cut, False]
     assert page.locator(".sum-pill b").bounding_box()["width"] >= 88
     assert page.locator(".sum-pill").get_attribute("title") == f"{run['label']} · {run['detail']}"
-
-
-def test_all_is_in_view_and_moving_gamma_predicts_its_round_before_a_run(
-    server: Server, open_page: Callable[..., Any]
-) -> None:
-    page = open_page(f"{server.url}/?target_body=none&live=false", width=1440, height=900)
-    wait_for_pair(page)
-    for part in (HEADLINE, COST_BARS, '[data-testid="player"]', '[data-testid="lanes"]'):
-        box = page.locator(f"#root {part}").bounding_box()
-        assert box["y"] > 0
-        assert box["y"] + box["height"] <= 900, part
-    assert "same distribution" in page.inner_text(HEADLINE)
-    bars = page.locator(f"#root {COST_BARS}")
-    assert bars.get_attribute("data-gamma") == "5"
-    assert bars.get_attribute("data-predicted") == "false"
-    set_slider(page, "gamma", 3)
-    page.wait_for_selector(f"#root {COST_BARS}[data-gamma='8'][data-predicted='true']")
-    run_to_its_end(page)
-    page.wait_for_selector(f"#root {COST_BARS}[data-gamma='8'][data-predicted='false']")

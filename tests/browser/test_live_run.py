@@ -19,17 +19,21 @@ from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.long_runs import events_of
 from tests.browser.reading import (
+    at_rest,
     click_run,
     download_trace,
     figure,
     next_frame,
     seek,
+    set_slider,
     text_of,
     visible_rounds,
     wait_until_whole,
 )
 from tests.browser.time_bounds import Machine
 
+HEADLINE = '[data-testid="headline"]'
+COST_BARS = '[data-testid="cost_bars"]'
 FIRST_TOKEN_SECONDS = 1.0
 LATE_SECONDS = 0.3
 
@@ -74,15 +78,23 @@ PRESS = """() => new Promise((resolve) => {
 
 
 def test_a_run_from_click_to_figures(server: Server, open_page: Callable[..., Any]) -> None:
+    """At another γ than the recorded run, whose round is predicted before."""
     messages: list[ForwardMsg] = []
     page = open_page("about:blank", stage=True)
     page.on(
         "websocket",
         lambda socket: socket.on("framereceived", lambda each: messages.append(read(each))),
     )
-    page.goto(server.url)
+    page.goto(f"{server.url}/?target_body=none&live=false")
     page.wait_for_selector("#first-stage", state="detached")
     wait_for_pair(page)
+    assert_all_is_in_view(page)
+    bars = page.locator(f"#root {COST_BARS}")
+    assert bars.get_attribute("data-gamma") == "5"
+    assert bars.get_attribute("data-predicted") == "false"
+    set_slider(page, "gamma", 3)
+    page.wait_for_selector(f"#root {COST_BARS}[data-gamma='8'][data-predicted='true']")
+    at_rest(page)
     page.get_by_test_id("speed").select_option("2")
     page.wait_for_function("""() => document.querySelector('[data-testid="seek"]').value > 5""")
     page.evaluate(WATCH)
@@ -97,7 +109,16 @@ def test_a_run_from_click_to_figures(server: Server, open_page: Callable[..., An
     wait_for_state(page, "done")
     page.get_by_test_id("speed").select_option("instant")
     check_figures(page)
+    page.wait_for_selector(f"#root {COST_BARS}[data-gamma='8'][data-predicted='false']")
     assert page.evaluate("() => window.seen.remounts") == 0
+
+
+def assert_all_is_in_view(page: Any) -> None:
+    for part in (HEADLINE, COST_BARS, '[data-testid="player"]', '[data-testid="lanes"]'):
+        box = page.locator(f"#root {part}").bounding_box()
+        assert box["y"] > 0
+        assert box["y"] + box["height"] <= 900, part
+    assert "same distribution" in page.inner_text(HEADLINE)
 
 
 def read(frame: bytes) -> ForwardMsg:
@@ -251,7 +272,7 @@ def test_the_player_never_remounts(long_run: dict[str, Any]) -> None:
     assert long_run["seen"]["remounts"] == 0
 
 
-@pytest.mark.thorough  # the live run of test_smoothness.py has at most 40 rows, too
+@pytest.mark.thorough  # test_smoothness.py checks the number of rows, too
 def test_seeking_to_any_round_of_a_long_run(long_run: dict[str, Any]) -> None:
     page, trace = long_run["page"], long_run["trace"]
     ends = list(accumulate(events_of(entry) for entry in trace.rounds))

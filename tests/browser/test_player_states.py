@@ -159,13 +159,13 @@ def test_the_first_round_of_a_live_run_is_shown_at_once(feed: Feed) -> None:
     assert page.locator(f"{ROUND} [data-testid=token]").count() >= 2
 
 
-# All cursor positions in the next 1.5 seconds.
-PLACES = """() => new Promise(done => {
+# All cursor positions in the next seconds.
+PLACES = """(seconds) => new Promise(done => {
   const seen = new Set(), seek = document.querySelector('[data-testid="seek"]');
   const began = performance.now();
   (function look(now) {
     seen.add(Number(seek.value));
-    if (now - began < 1500) requestAnimationFrame(look); else done([...seen]);
+    if (now - began < 1000 * seconds) requestAnimationFrame(look); else done([...seen]);
   })(began);
 })"""
 
@@ -173,13 +173,13 @@ PLACES = """() => new Promise(done => {
 def test_while_decoding_each_round_is_painted_once(feed: Feed) -> None:
     whole = data_of(recorded())
     page = feed(making(whole))
-    places = page.evaluate(PLACES)
+    places = page.evaluate(PLACES, 1)
     rounds = page.locator(ROUND).count()
     assert 2 <= len(places) <= rounds + 2
     ends = {0, *accumulate(events_of(each) for each in recorded().rounds)}
     assert ends.issuperset(places)
     feed(in_state(whole, "done", growing=False), page)
-    later = page.evaluate(PLACES)
+    later = page.evaluate(PLACES, 1)
     assert len(ends.intersection(later)) < len(later) / 2  # now token by token
 
 
@@ -228,7 +228,7 @@ def test_the_readable_pace_with_reduced_motion_shows_whole_rounds(feed: Feed) ->
     page.emulate_media(reduced_motion="reduce")
     feed(in_state(whole, "done", growing=False), page)
     next_frame(page)
-    places = page.evaluate(PLACES)
+    places = page.evaluate(PLACES, 1.5)
     assert 2 <= len(places) <= 8
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from specviz.figures.metrics import metrics
+from specviz.record.trace import Trace
 from specviz.store import Library, RunRow, load_trace, save_trace, trace_from_json
 from specviz.store.saving import save_run, summary_of
 from specviz.store.tables import rounds_csv
@@ -170,17 +171,34 @@ def open_found(server: Server, open_page: Callable[..., Any], query: str) -> Any
     return page
 
 
-def test_a_saved_run_opens_in_the_player(
-    library_server: Server, open_page: Callable[..., Any]
+def test_open_export_import_delete_and_undo(
+    library_server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
     page = open_found(library_server, open_page, "the first")
+    exported = export(page)
+    page.keyboard.press("Escape")
     page.get_by_role("link", name="Open in Watch").click()
+    play_saved_run(page)
+    page.get_by_role("link", name="Runs").first.click()
+    wait_for_table(page)
+    import_files(page, exported, tmp_path)
+    search_for(page, "", "3 runs")
+    select_row(page, 0)
+    page.get_by_role("button", name="Delete").click()
+    page.wait_for_selector("text=1 run deleted.")
+    page.wait_for_selector("text=2 runs")
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector("text=3 runs")
+
+
+def play_saved_run(page: Any) -> None:
+    """Check the first run in the player, there also by its own link, and close it."""
     page.wait_for_selector(STATUS)
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
     page.wait_for_selector('#root [data-testid="figure-alpha-observed"]')
     assert "the first run" in page.inner_text(STATUS)
     assert figure(page, "alpha-observed") == metrics(FIRST).alpha_observed
-    page.reload()  # by its own link, in another session
+    page.reload()  # in another session
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
     page.get_by_role("button", name="Close").click()
     page.wait_for_function(
@@ -189,10 +207,8 @@ def test_a_saved_run_opens_in_the_player(
     page.wait_for_function("() => !location.search.includes('run=')")
 
 
-def test_export_import_delete_and_undo(
-    library_server: Server, open_page: Callable[..., Any], tmp_path: Path
-) -> None:
-    page = open_found(library_server, open_page, "the first")
+def export(page: Any) -> Trace:
+    """Export the selected run in each format, and return its trace."""
     page.get_by_role("button", name="Export").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Trace (JSON)").click()
@@ -204,12 +220,16 @@ def test_export_import_delete_and_undo(
     with page.expect_download() as download:
         page.get_by_role("button", name="Replay (HTML)").click()
     assert Path(download.value.path()).read_text().startswith("<!doctype html>")
-    save_trace(exported, tmp_path / "taken.json")
-    save_trace(replace(exported, created="2026-01-03T03:04:05+00:00"), tmp_path / "later.json")
-    (tmp_path / "none.json").write_text(f"<html>{SCRIPT}</html>")
-    page.keyboard.press("Escape")
+    return exported
+
+
+def import_files(page: Any, exported: Trace, folder: Path) -> None:
+    """Import an exported run, the same of another time, and a file that is no trace."""
+    save_trace(exported, folder / "taken.json")
+    save_trace(replace(exported, created="2026-01-03T03:04:05+00:00"), folder / "later.json")
+    (folder / "none.json").write_text(f"<html>{SCRIPT}</html>")
     page.get_by_role("button", name="Import").click()
-    files = [str(tmp_path / name) for name in ("taken.json", "later.json", "none.json")]
+    files = [str(folder / name) for name in ("taken.json", "later.json", "none.json")]
     page.set_input_files("input[type=file]", files)
     page.locator('[data-testid="stFileChipName"] >> nth=2').wait_for()
     page.get_by_role("button", name="Import these").click()
@@ -217,13 +237,6 @@ def test_export_import_delete_and_undo(
     page.get_by_text("One file was not imported").wait_for()
     page.get_by_text("none.json: It is not JSON").wait_for()
     page.keyboard.press("Escape")
-    search_for(page, "", "3 runs")
-    select_row(page, 0)
-    page.get_by_role("button", name="Delete").click()
-    page.wait_for_selector("text=1 run deleted.")
-    page.wait_for_selector("text=2 runs")
-    page.get_by_role("button", name="Undo").click()
-    page.wait_for_selector("text=3 runs")
 
 
 @pytest.mark.thorough

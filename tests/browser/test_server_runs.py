@@ -41,6 +41,13 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def answer(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A page at the end of an answer."""
+    with opener(browser, tmp_path_factory.mktemp("answer")) as opened:
+        yield at_end(opened, replay_html(server_trace()))
+
+
 def at_end(open_file: Opener, html: str, **options: Any) -> Any:
     page = open_file(html, **options)
     page.keyboard.press("End")
@@ -51,8 +58,8 @@ def at_end(open_file: Opener, html: str, **options: Any) -> Any:
     return page
 
 
-def test_rounds_have_fates_and_no_invented_text(open_file: Opener) -> None:
-    page = at_end(open_file, replay_html(server_trace()))
+def test_rounds_have_fates_and_no_invented_text(answer: Any) -> None:
+    page = answer
     chips = page.locator(f"{ROUND}[data-index='1'] .chip")
     states = chips.evaluate_all("all => all.map(each => each.dataset.state)")
     assert states == ["accepted"] * 3 + ["rejected", "discarded", "recovered"]
@@ -64,8 +71,8 @@ def test_rounds_have_fates_and_no_invented_text(open_file: Opener) -> None:
     assert (figure(page, "tau"), figure(page, "draft-acceptance-rate")) == (3.5, 0.5)
 
 
-def test_the_token_of_the_prompt_is_not_a_round(open_file: Opener) -> None:
-    page = at_end(open_file, replay_html(server_trace()))
+def test_the_token_of_the_prompt_is_not_a_round(answer: Any) -> None:
+    page = answer
     assert page.locator(f"{ROUND} .number").all_inner_texts() == ["–", "1", "2", "3", "4"]
     assert page.inner_text(".where") == "round 4 of 4"
     assert "4 rounds" in page.inner_text(".sum-headline")
@@ -78,8 +85,8 @@ def test_the_token_of_the_prompt_is_not_a_round(open_file: Opener) -> None:
     assert "No candidates were drafted for it" in text
 
 
-def test_the_card_names_known_and_unreported_values(open_file: Opener) -> None:
-    page = at_end(open_file, replay_html(server_trace()))
+def test_the_card_names_known_and_unreported_values(answer: Any) -> None:
+    page = answer
     page.click(f"{ROUND}[data-index='1'] .chip >> nth=3")
     next_frame(page)
     text = page.inner_text(CARD)
@@ -104,11 +111,11 @@ def test_the_chart_by_position_agrees_with_the_figures(open_file: Opener) -> Non
         f"Share accepted of those accepted at the previous position, by position. {shares}."
     )
     assert "3: 67%" in shares  # as a share of tested it would be 100 %
-    assert "accepted at the previous position" in page.inner_text(".ch-places")
+    assert "accepted one position earlier" in page.inner_text(".ch-places")
     ours = open_file(replay_html(thrifty()))
     ours.keyboard.press("End")
     next_frame(ours)
-    assert "accepted / tested" in " ".join(ours.inner_text(".ch-places").split())
+    assert "accepted at this position / tested" in " ".join(ours.inner_text(".ch-places").split())
 
 
 def test_every_step_can_be_played(open_file: Opener) -> None:

@@ -12,7 +12,7 @@ import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from tests.browser.conftest import Server, wait_for_state
-from tests.browser.reading import EMITTED, ROUND, at_rest, count_emitted
+from tests.browser.reading import EMITTED, ROUND, at_rest, count_emitted, set_slider
 from tests.browser.test_access import serious_violations
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 from tests.browser.test_text_size import assert_readable
@@ -83,6 +83,14 @@ def test_an_answer_arrives_round_by_round(
 ) -> None:
     page = connect(open_page(page_url(server, engine)))
     at_rest(page)
+    slider = page.locator(".st-key-server_length input[type=range]")
+    set_slider(page, "server_length", 2)
+    length = slider.input_value()
+    at_rest(page)
+    prompt = page.locator(".st-key-server_prompt textarea")
+    prompt.fill("A text of my own.")
+    prompt.press("Control+Enter")
+    at_rest(page)
     tab_to(page, "Ask")
     page.keyboard.press("Enter")
     wait_for_state(page, "running")
@@ -100,6 +108,9 @@ def test_an_answer_arrives_round_by_round(
     page.get_by_role("link", name="Servers").first.click()
     page.wait_for_selector(ROUND)  # the answer is still shown
     assert page.locator(".st-key-server input").input_value() == engine.address
+    assert slider.input_value() == length
+    assert prompt.input_value() == "A text of my own."
+    assert page.locator(".st-key-server_preset input").input_value() == "custom prompt"
     page.reload()
     page.wait_for_selector(ROUND)
     assert len(engine.bodies) == 1

@@ -133,10 +133,8 @@ def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) ->
     assert 0 < len(trace.token_ids) < 2000
 
 
-@pytest.mark.parametrize(
-    ("path", "prefix"),
-    [pytest.param("compare", "compare_", marks=pytest.mark.thorough), ("servers", "server_")],
-)
+@pytest.mark.thorough  # an answer of test_servers.py is made with settings that are kept
+@pytest.mark.parametrize(("path", "prefix"), [("compare", "compare_"), ("servers", "server_")])
 def test_a_page_keeps_its_settings_while_another_is_open(
     server: Server, open_page: Callable[..., Any], path: str, prefix: str
 ) -> None:

@@ -7,14 +7,17 @@ are for an idle machine; a test fails at half the frame rate or at twice the lat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any
 
 import pytest
 
+from specviz.player.payload import JsonObject, RunStatus, payload
 from specviz.record.trace import Trace
 from tests.browser.conftest import Demo, Server, wait_for_state
+from tests.browser.fed_player import Feed, data_of, feed
 from tests.browser.long_runs import FED_RATE, events_of, fed_run, recorded, repeated
 from tests.browser.reading import (
     count_emitted,
@@ -25,11 +28,14 @@ from tests.browser.reading import (
 )
 from tests.browser.time_bounds import Machine
 
+__all__ = ["feed"]  # a fixture
+
 FINISHED_FPS = 55
 LIVE_FPS = 45
 LATENCY_SECONDS = 0.3
 MAX_ROWS = 40
 PLAYING_SECONDS = 3
+ROUNDS_OF_A_MESSAGE = 12
 
 COUNT_FRAMES = """(seconds) => new Promise((done) => {
   let frames = 0;
@@ -150,8 +156,37 @@ def test_a_live_run_is_smooth(machine: Machine, live_run: dict[str, Any]) -> Non
     assert 1 / rate < machine.allowed(1 / LIVE_FPS)
 
 
-def test_every_round_is_drawn_once_and_in_order(live_run: dict[str, Any]) -> None:
-    seen, run = live_run["seen"], live_run["run"]
+@pytest.mark.thorough  # the test below without Streamlit and its timer
+def test_every_round_of_a_live_run_is_drawn_once_and_in_order(live_run: dict[str, Any]) -> None:
+    assert_drawn_once_and_in_order(live_run["seen"], live_run["run"])
+    assert live_run["seen"]["replaced"] == 0
+
+
+def test_every_round_is_drawn_once_and_in_order(feed: Feed) -> None:
+    page, run = feed(data_of(recorded()), width=1440, height=900), repeated(recorded(), 3)
+    page.evaluate("localStorage.setItem('specviz.pace', 'now')")
+    page.evaluate(WATCH)
+    for start in range(0, len(run.rounds), ROUNDS_OF_A_MESSAGE):
+        feed(message_of(run, start), page)
+    wait_until_whole(page, run)
+    next_frame(page)
+    seen = page.evaluate("window.seen")
+    assert_drawn_once_and_in_order(seen, run)
+    assert seen["replaced"] == 0
+
+
+def message_of(run: Trace, start: int) -> JsonObject:
+    """Return what the player gets of a live run, whose rounds before ``start`` it has."""
+    end = start + ROUNDS_OF_A_MESSAGE
+    growing = end < len(run.rounds)
+    if growing:
+        run = replace(run, rounds=run.rounds[:end], baseline=None)
+    state = "running" if growing else "done"
+    status = RunStatus(id="fed", state=state, label="live", decoded=not growing)
+    return payload(run, status, start=start, growing=growing)
+
+
+def assert_drawn_once_and_in_order(seen: dict[str, Any], run: Trace) -> None:
     assert [text for _, text, _ in seen["tokens"]] == [
         text for entry in run.rounds for text in texts_of(entry)
     ]
@@ -170,10 +205,6 @@ def test_a_live_round_has_low_latency(live_run: dict[str, Any], machine: Machine
     bound = f"bound {LATENCY_SECONDS} s"
     print(f"live round on the screen after {1000 * latency:.0f} ms, median ({bound})")
     assert 0 < latency < machine.allowed(LATENCY_SECONDS)
-
-
-def test_the_player_stays_the_same_node(live_run: dict[str, Any]) -> None:
-    assert live_run["seen"]["replaced"] == 0
 
 
 def texts_of(entry: Any) -> list[str]:

@@ -58,9 +58,9 @@ def cut_off(page: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", DIRECT)
 def test_a_page_is_complete_from_a_direct_link(
-    untouched: Server, open_page: Callable[..., Any], name: str
+    server: Server, open_page: Callable[..., Any], name: str
 ) -> None:
-    page = open_page(f"{untouched.url}/{name}")
+    page = open_page(f"{server.url}/{name}")
     wait_for_script(page)
     if name in CHARTED:
         page.wait_for_selector(CHART)
@@ -68,12 +68,12 @@ def test_a_page_is_complete_from_a_direct_link(
         page.wait_for_selector(".katex", state="attached")  # Streamlit loads it on demand
     assert page.get_by_text("Theory", exact=True).first.is_visible()
     assert page.locator('[data-testid="stException"], .katex-error').count() == 0
-    assert_readable(page)
     pause = page.locator(f"[class*=st-key-{name}_pause] label")
     if pause.count():  # fragments fade briefly while they are redrawn
         pause.first.click()
         page.locator(PAUSED).first.wait_for()
     at_rest(page)
+    assert_readable(page)
     assert serious_violations(page) == []
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 420, "height": 860})
@@ -97,9 +97,9 @@ def expect_narrow(page: Any) -> None:
     ids=["wide", "phone"],
 )
 def test_the_card_of_a_symbol_opens_by_keyboard_inside_the_window(
-    untouched: Server, open_page: Callable[..., Any], size: tuple[int, int]
+    server: Server, open_page: Callable[..., Any], size: tuple[int, int]
 ) -> None:
-    page = open_page(f"{untouched.url}/speed")
+    page = open_page(f"{server.url}/speed")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     symbols = page.locator(f"{MAIN} .symbol")
     symbols.first.wait_for()

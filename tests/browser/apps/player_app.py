@@ -1,9 +1,9 @@
-"""The player alone with a saved trace, for manual checks and browser tests.
+"""The player alone with a saved trace, or the bars, for manual checks and browser tests.
 
 Environment: ``SPECVIZ_TRACES``, a folder of trace files (default: the recorded run's folder). The
 link: ``trace``, a file name without extension; ``state``, a run state (recorded, done);
 ``forks``, if it can be forked; ``tour``, one of ask, force, never; ``race``, names of files that
-race instead.
+race instead; ``bars``, if the bars are shown instead.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specviz.player.payload import JsonObject
 from specviz.player.racing import race_payload
 from specviz.store import load_trace
 from specviz.ui.widgets.player import show_player
+from tests.browser.apps import bars_page
 
 _KEY = "player"
 _ASSETS = Path(__file__).parent.parent.parent.parent / "assets"
@@ -36,6 +37,9 @@ def _race(folder: Path, names: str) -> JsonObject:
 
 
 st.set_page_config(layout="wide")
+if "bars" in st.query_params:
+    bars_page.draw()
+    st.stop()
 st.title("Watch a pair think ahead")
 folder, link = Path(os.environ.get("SPECVIZ_TRACES", _ASSETS)), st.query_params
 if "race" in link:
