@@ -14,7 +14,7 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import FAMILIES, WINDOW, generated, noisy_copy, pair_of, stir, tiny_model
 
-LENGTH = 80
+LENGTH = 56
 LONG = 150  # with all prompts, enough for a bonus token after 8 candidates
 PROMPT_LENGTHS = (12, 15, 18)  # all beyond the sliding window
 GAMMAS = (1, 2, 8)

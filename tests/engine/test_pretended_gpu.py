@@ -32,7 +32,7 @@ from tests.engine.playing import PROMPT, config
 from tests.engine.pretended_gpu import GPU, pretended_gpu
 from tests.engine.test_graphed_rounds import assert_same, decisions
 
-LENGTH = 12  # tokens of a run; each takes the pretended GPU 0.1 s
+LENGTH = 8  # tokens of a run; each takes the pretended GPU 0.1 s
 
 
 @pytest.fixture
