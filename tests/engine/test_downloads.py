@@ -107,7 +107,7 @@ def test_downloaded_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
 def test_an_exception_of_the_callback_stops_the_download(
     served: Path, hub: FakeHub, error: BaseException
 ) -> None:
-    hub.pace = 20 / (weights_size(served / "target") / PIECE)
+    hub.pace = 12 / (weights_size(served / "target") / PIECE)
     stopper = Stopper(error, some_bytes)
     with pytest.raises(type(error)) as caught:
         load_from_hub(served, stopper)
