@@ -196,8 +196,7 @@ KILLS: dict[str, Callable[[int, Any], bool]] = {
     "while states are computed": lambda _, value: isinstance(value, Computing),
     **{f"after step {step}": _at_step(step) for step in (1, 7, 12, 18, 23, 24)},
 }
-# test_written_texts interrupts the writing of texts
-OFTEN = ("while states are computed", "after step 18")
+OFTEN = ("while texts are written", "while states are computed", "after step 18")
 
 
 @pytest.mark.parametrize(
