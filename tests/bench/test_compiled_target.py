@@ -15,7 +15,7 @@ from specviz.engine import decode_plainly
 from specviz.engine.model.pair import Pair
 from specviz.record.run_config import RunConfig
 from tests.engine.asking import load
-from tests.engine.models import write_pair
+from tests.engine.models import pair_of, tiny_model, write_pair
 
 PROMPT = tuple(range(3, 40))
 
@@ -64,6 +64,6 @@ def test_supports_grouped_heads_and_biases(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["mistral", "qwen3"])
-def test_reports_unsupported_models(tmp_path: Path, family: str) -> None:
-    pair = load(write_pair(tmp_path, family), step="lean")
+def test_reports_unsupported_models(family: str) -> None:
+    pair = pair_of(tiny_model(family), None, step="lean")
     assert cannot_compile(pair.target_weights) == "it has sliding windows or head norms"

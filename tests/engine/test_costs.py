@@ -107,7 +107,12 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
     ],
 )
 def test_trees_have_their_own_costs(
-    monkeypatch: pytest.MonkeyPatch, step: str, settings: RunConfig, shape: tuple[int, ...]
+    monkeypatch: pytest.MonkeyPatch,
+    clock: list[float],
+    slowed: Callable[[float], Pair],
+    step: str,
+    settings: RunConfig,
+    shape: tuple[int, ...],
 ) -> None:
     """Its rows under their mask take longer than any chain of 17 tokens shows."""
     rows, a_row = list[int](), 0.003
@@ -116,10 +121,11 @@ def test_trees_have_their_own_costs(
     def by_row(self: TargetPass, pending: int, proposal: Proposal, draws: Draws) -> Any:
         if proposal.parents is not None:
             rows.append(len(proposal.token_ids) + 1)
-            time.sleep(a_row * rows[-1])
+            clock[0] += a_row * rows[-1]
         return check(self, pending, proposal, draws)
 
     monkeypatch.setattr(TargetPass, "check", by_row)
+    slowed(0.001)
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step=step)
     table = measured(pair, settings, contexts=(8, 40), repeats=2)
@@ -166,7 +172,7 @@ def test_drift_is_that_of_the_slowest_part() -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that the engine reads. Only the steps of ``slowed`` take any, so it is exact."""
+    """The time that the engine reads. Only what a test adds passes, so it is exact."""
     now = [0.0]
 
     def read() -> float:

@@ -14,7 +14,7 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import FAMILIES, WINDOW, generated, noisy_copy, pair_of, stir, tiny_model
 
-LENGTH = 80
+LENGTH = 60
 LONG = 150  # with all prompts, enough for a bonus token after 8 candidates
 PROMPT_LENGTHS = (12, 15, 18)  # all beyond the sliding window
 GAMMAS = (1, 2, 8)
@@ -32,7 +32,7 @@ class Recipe:
 
 
 RECIPES = {
-    "llama": Recipe(),
+    "llama": Recipe(noise=0.03),
     "qwen2": Recipe(),
     "qwen3": Recipe(seed=3),
     "gemma2": Recipe(sigma=1.0, noise=0.1),

@@ -24,7 +24,7 @@ from tests.engine.compiled_kernels import VARIANTS
 from tests.engine.fused_differences import PASSES, ROWS, VOCABULARY
 from tests.engine.models import noisy_copy, pair_of, stir, tiny_model
 
-SIZES = {"hidden_size": 48, "intermediate_size": 80, "head_dim": 16, "num_attention_heads": 4}
+SIZES = {"hidden_size": 48, "intermediate_size": 40, "head_dim": 16, "num_attention_heads": 4}
 WINDOWS = "grouped heads with windows"
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),

@@ -32,7 +32,7 @@ from tests.engine.playing import PROMPT, config
 from tests.engine.pretended_gpu import GPU, pretended_gpu
 from tests.engine.test_graphed_rounds import assert_same, decisions
 
-LENGTH = 12  # tokens of a run; each takes the pretended GPU 0.1 s
+LENGTH = 8  # tokens of a run; each takes the pretended GPU 0.1 s
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_rounds_on_the_device_equal_those_on_the_cpu(method: str) -> None:
 
 def test_forks_on_the_device_equal_those_on_the_cpu() -> None:
     for chosen in forked_methods(pair_on("cpu", GRAPHED)):
-        known = rounds_of(pair_on("cpu", GRAPHED), chosen, LENGTH)
+        known = rounds_of(pair_on("cpu", GRAPHED), chosen, 12)
         with pretended_gpu():
-            assert_same(rounds_of(pair_on(GPU, GRAPHED), chosen, LENGTH), known)
+            assert_same(rounds_of(pair_on(GPU, GRAPHED), chosen, 12), known)
 
 
 @pytest.mark.parametrize("method", STEPWISE_METHODS)

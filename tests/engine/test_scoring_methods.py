@@ -59,7 +59,7 @@ def test_odds_of_several_drafts_match_the_oracle(count: int, config: RunConfig) 
 
 # Against runs
 
-SEEDS = 30
+SEEDS = 20
 METHODS: dict[str, dict[str, Any]] = {
     "match": {"rule": "match"},
     "coupled": {"rule": "coupled"},

@@ -98,8 +98,8 @@ def sampled(probs: Distribution, count: int, seed: int) -> EmittedDistributionTe
     """Test tokens sampled from ``probs`` against the target."""
     tokens = np.random.default_rng(seed).choice(len(probs), count, p=probs)
     test = EmittedDistributionTest(0.01)
-    for begin in range(0, count, 50):
-        part = tokens[begin : begin + 50].tolist()
+    for begin in range(0, count, 500):
+        part = tokens[begin : begin + 500].tolist()
         rows = len(part)
         places: list[Place] = ["after an acceptance"] * rows
         test.observe(

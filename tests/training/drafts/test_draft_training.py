@@ -58,7 +58,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("kind", "positions", "steps"), [("eagle3", 3, 200), ("small", 1, 100)])
+@pytest.mark.parametrize(("kind", "positions", "steps"), [("eagle3", 3, 120), ("small", 1, 60)])
 def test_a_target_that_follows_its_last_token_is_learned(
     kind: Any, positions: int, steps: int, tmp_path: Path
 ) -> None:
@@ -70,7 +70,7 @@ def test_a_target_that_follows_its_last_token_is_learned(
 
 def test_medusa_heads_come_near_the_best_that_they_can_know(tmp_path: Path) -> None:
     """The first head does not see the token before its candidate, only the one before that."""
-    pair, plan = tiny_target(), replace(PLAN, kind="medusa", steps=200, rate=2e-2, positions=2)
+    pair, plan = tiny_target(), replace(PLAN, kind="medusa", steps=120, rate=2e-2, positions=2)
     accepted = result_of(carried_out(plan, tmp_path)).accepted
     assert weights_of(tmp_path)["blocks.0.layers.0.weight"].any()  # zero at first
     target = TargetWeights.of(pair)
@@ -110,7 +110,7 @@ def _steps_in(text: Text) -> torch.Tensor:
 def test_a_reduced_vocabulary_limits_acceptance_to_what_it_covers(
     kind: Any, tmp_path: Path
 ) -> None:
-    values = carried_out(replace(PLAN, kind=kind, vocabulary=16, steps=60), tmp_path)
+    values = carried_out(replace(PLAN, kind=kind, vocabulary=16, steps=40), tmp_path)
     figures = next(each for each in values if isinstance(each, TextFigures))
     assert 0.2 < figures.covered < 0.95
     assert 0.1 < result_of(values).accepted[0] < figures.covered + 0.05
@@ -194,9 +194,9 @@ KILLS: dict[str, Callable[[int, Any], bool]] = {
     "while texts are written": lambda number, _: number == 20,
     "when the texts are complete": lambda _, value: isinstance(value, TextFigures),
     "while states are computed": lambda _, value: isinstance(value, Computing),
-    **{f"after step {step}": _at_step(step) for step in (1, 7, 20, 30, 39, 40)},
+    **{f"after step {step}": _at_step(step) for step in (1, 7, 12, 18, 23, 24)},
 }
-OFTEN = ("while texts are written", "while states are computed", "after step 30")
+OFTEN = ("while texts are written", "while states are computed", "after step 18")
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_computed_windows_equal_stored_ones(tmp_path: Path) -> None:
 def test_without_room_a_training_stores_no_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = replace(PLAN, steps=30)
+    plan = replace(PLAN, steps=12)
     ample = carried_out(plan, tmp_path / "ample")
     monkeypatch.setattr(shutil, "disk_usage", room_of(0))
     tight = carried_out(plan, tmp_path / "tight")

@@ -19,7 +19,7 @@ from tests.engine.models import pair_of, tiny_model
 VOCABULARY = 64
 LAYERS = 4
 TEXTS = TextPlan(count=96, longest=40, together=32)
-PLAN = TrainingPlan(texts=TEXTS, vocabulary=0, steps=40, batch=8, length=32, rate=1e-2)
+PLAN = TrainingPlan(texts=TEXTS, vocabulary=0, steps=24, batch=8, length=32, rate=1e-2)
 
 
 @cache
