@@ -80,7 +80,8 @@ _MARK = "<style>{} {{ background: #abb5a140; border-radius: 6px; font-weight: 60
 _MENU = '[data-testid="stTopNavSection"]'
 _FIRST_LINK = '.rc-overflow-item:first-child [data-testid="stTopNavLink"]'
 _LOGIN = (
-    '<p class="sv-login">{who} · <a href="{link}" target="_self" rel="noreferrer">Log out</a></p>'
+    '<p class="sv-login"><span title="{who}">{who}</span> '
+    '<a href="{link}" target="_self" rel="noreferrer">Log out</a></p>'
 )
 _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 

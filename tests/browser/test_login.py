@@ -260,7 +260,7 @@ def test_the_buttons_log_in_and_out(dashboard: Dashboard, contexts: Any) -> None
     page.locator('input[name="sub"]').fill("sam")
     page.get_by_role("button", name="Authorize").click()
     expect(page.get_by_role("heading", name="Runs").first).to_be_visible()
-    expect(page.get_by_role("link", name="Compare")).to_have_count(0)
+    expect(page.get_by_text("sam@uni.example, student")).to_be_visible()
     page.get_by_role("link", name="Log out").click()
     page.goto(f"{dashboard.url}/runs")
     expect(page.get_by_role("heading")).to_have_text("Log in to specviz")
@@ -287,3 +287,35 @@ def test_pages_of_access_have_no_serious_violation(
         found[chapter] = serious_violations(page)
     contexts.close(page)
     assert found == {"log in": [], "limits": [], "access": []}
+
+
+# The links of the menu that the line with the login covers, and the parts of a page that scroll
+# sideways.
+MISPLACED = """() => {
+  const login = document.querySelector('.sv-login').getBoundingClientRect();
+  const covered = [...document.querySelectorAll('[data-testid=stHeader] a')].filter((each) => {
+    const {left, right, top, bottom} = each.getBoundingClientRect();
+    return right > left && left < login.right && login.left < right
+      && top < login.bottom && login.top < bottom;
+  });
+  const wide = [...document.querySelectorAll('.st-key-chapter_text *')].filter(
+    (each) => each.scrollWidth > each.clientWidth && getComputedStyle(each).overflowX === 'auto');
+  return [...covered, ...wide].map((each) => each.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("width", [1440, 1300, 1024, 420])
+def test_the_login_covers_nothing_and_the_chapters_fit(
+    dashboard: Dashboard, contexts: Any, width: int
+) -> None:
+    page = contexts.open(dashboard.url, width=width)
+    owner = logged_in(dashboard, "ada")
+    session = {"name": dashboard.cookie_name, "value": owner.cookies[dashboard.cookie_name]}
+    page.context.add_cookies([session | {"url": dashboard.url}])
+    for chapter in ("limits", "access"):
+        page.goto(f"{dashboard.url}/docs?chapter={chapter}")
+        page.locator(".sv-login").wait_for()
+        wait_for_script(page)
+        assert page.evaluate(MISPLACED) == []
+    contexts.close(page)

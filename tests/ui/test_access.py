@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from starlette.responses import PlainTextResponse
 from streamlit import config
 
 from specviz.errors import ConfigError
@@ -17,6 +18,7 @@ from specviz.ui.access import (
     TOKEN,
     AccessGate,
     announce_link,
+    gate,
     is_loopback,
     link,
     reachable_by_others,
@@ -80,6 +82,18 @@ def test_gate_is_inactive_on_loopback(
         (scope,) = dashboard.answer(query=f"token={RIGHT}", kind=kind, server=server).passed
         assert scope["query_string"] == f"token={RIGHT}".encode()
     assert not dashboard.access.reached
+
+
+@pytest.mark.parametrize("demo", [False, True])
+def test_no_other_page_shows_a_local_dashboard_in_a_frame(
+    environment: pytest.MonkeyPatch, demo: bool
+) -> None:
+    """The page could lead clicks to it. The demo may be shown: a click there changes nothing."""
+    environment.setattr(gate, "is_demo", lambda: demo)
+    answer = Dashboard(app=PlainTextResponse("page")).answer("/runs", server=LOOPBACK)
+    assert answer.passed
+    policy = answer.headers.get("content-security-policy")
+    assert policy == (None if demo else "frame-ancestors 'self'")
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "", None, "192.168.1.5", "a-host"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from starlette.responses import PlainTextResponse
 from starlette.types import Message
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
@@ -169,6 +170,17 @@ def test_another_page_sends_nothing(dashboard: Dashboard, method: str) -> None:
     assert (answer.status, answer.passed) == (403, [])
     own = [(b"origin", f"http://{HOST}".encode())]
     assert dashboard.answer(path, method=method, cookies=(cookie,), more=own).passed
+
+
+@pytest.mark.parametrize("person", ["", SAM])
+def test_no_other_origin_shows_the_dashboard_in_a_frame(person: str) -> None:
+    """Another port of the host, for example, whose frame gets the cookie."""
+    dashboard = Dashboard(app=PlainTextResponse("page"))
+    open_page = dashboard.answer("/runs", cookies=(dashboard.cookie(person),))
+    assert open_page.passed
+    assert open_page.headers["content-security-policy"] == "frame-ancestors 'self'"
+    refused = dashboard.answer("/runs").headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in refused
 
 
 # Routes

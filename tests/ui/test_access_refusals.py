@@ -61,6 +61,12 @@ def test_a_refused_browser_gets_the_token_form(dashboard: Dashboard) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
+def test_only_an_error_is_drawn_as_one(dashboard: Dashboard) -> None:
+    error = '<p role="alert">'
+    assert error not in dashboard.answer("/watch").text
+    assert f"{error}This token is wrong." in dashboard.answer("/watch", "token=wrong-token").text
+
+
 @pytest.mark.parametrize("accept", [b"*/*", b"application/json", b""])
 def test_other_clients_get_plain_text(dashboard: Dashboard, accept: bytes) -> None:
     answer = dashboard.answer("/_stcore/health", headers=[(b"accept", accept)])

@@ -53,7 +53,7 @@ def become(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text_of(app: AppTest) -> str:
-    shown = [*app.markdown, *app.warning, *app.subheader, *app.caption]
+    shown = [*app.markdown, *app.warning, *app.header, *app.caption]
     return "\n".join(each.value for each in shown).replace("\\", "").replace("\u2060", "")
 
 

@@ -30,6 +30,7 @@ LOGIN_FAILED = "The login did not succeed. Log in again."
 LOGIN_OVER = "This login was used already or took too long. Log in again."
 UNREACHABLE = "The login provider does not answer. Try again in a minute."
 BUSY = "Too many logins are in progress. Try again in a minute."
+_ORDINARY = (MISSING, LOG_IN, LOGGED_OUT)  # the other messages are errors
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -107,12 +108,14 @@ def _page(scope: Scope, text: str, providers: tuple[str, ...]) -> str:
         for name, value in query
     )
     buttons = "".join(_button(query, each) for each in providers)
+    role = "" if text in _ORDINARY else ' role="alert"'
+    words = escape(text).replace("e-mail", "e\N{NON-BREAKING HYPHEN}mail")
     title = "Log in to specviz" if providers else "specviz needs an access token"
     page = (ASSETS / "access.html").read_text(encoding="utf-8")
     if providers:
         page = page.replace(" autofocus", "")  # it would pass over the buttons
     for name, value in {
-        "title": title, "message": escape(text), "kept": kept,
+        "title": title, "message": f"<p{role}>{words}</p>", "kept": kept,
         "providers": f'<div class="providers">{buttons}</div>' if buttons else "",
     }.items():  # fmt: skip
         page = page.replace(f"<!-- {name} -->", value)

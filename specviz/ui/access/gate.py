@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import parse_qs, quote
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.access.demo import is_demo
 from specviz.access.roles import EVERYBODY, OPEN_OWNER, Action, Person
@@ -45,6 +45,7 @@ PERSON_HEADER = "X-Specviz-Person"
 _OWN_HEADERS = {each.lower().encode() for each in (SESSION_HEADER, PERSON_HEADER)}
 _AGENT, _UPLOAD = ("_stcore", "agent"), ("_stcore", "upload_file")
 _LONGEST_PLACE = 4000  # characters of an address that is kept during a login
+_FRAMES = "frame-ancestors 'self'"
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -70,7 +71,8 @@ class AccessGate:
             scope[PERSON_IN_SCOPE] = person
             if is_demo() and scope["type"] == "websocket":
                 receive = checked_receive(receive, send, lambda: person)
-            await self._app(scope, receive, send)
+            # The demo changes nothing, and Hugging Face shows it in a frame.
+            await self._app(scope, receive, send if is_demo() else _without_frames(send))
         elif scope["type"] == "websocket":
             await self._connect(scope, receive, send)
         else:
@@ -124,7 +126,7 @@ class AccessGate:
             await PlainTextResponse(text, status, answers.HEADERS)(scope, receive, send)
         else:
             scope[PERSON_IN_SCOPE] = person
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _without_frames(send))
 
     async def _entry(
         self, scope: Scope, receive: Receive, fields: dict[str, str], session: Session | None
@@ -265,6 +267,22 @@ class AccessGate:
 def _add_headers(scope: Scope, session: str, person: str) -> None:
     added = {SESSION_HEADER: session, PERSON_HEADER: quote(person)}
     scope["headers"] += [(name.lower().encode(), text.encode()) for name, text in added.items()]
+
+
+def _without_frames(send: Send) -> Send:
+    """Return a ``send`` that forbids other origins to show the response in a frame.
+
+    A page with such a frame could make a person click on a button of the dashboard without seeing
+    it. Without a login, any page on the internet could do so, as the dashboard is on the person's
+    own machine. With a login, pages of the same site could: there, a frame gets the cookie.
+    """
+
+    async def send_marked(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).append("Content-Security-Policy", _FRAMES)
+        await send(message)
+
+    return send_marked
 
 
 def _forbidden(scope: Scope, person: Person) -> int | None:

@@ -27,7 +27,7 @@ def show_limits_in_force() -> None:
     if person.may(Action.MANAGE):
         _show_all(settings)
     else:
-        st.subheader("Your limits", anchor=False)
+        st.header("Your limits", anchor=False)
         _show_table({"": rows_for(person, settings)})
 
 
@@ -101,7 +101,7 @@ def _size(size: int | None) -> str:
 
 def _show_all(settings: Settings) -> None:
     file = the_settings_file()
-    st.subheader("Limits in force", anchor=False)
+    st.header("Limits in force", anchor=False)
     if file.exists:
         st.caption(f"Read from {as_text(file.path)}.")
     else:
@@ -118,4 +118,5 @@ def _show_table(groups: Mapping[str, Sequence[Row]]) -> None:
     for title, rows in groups.items():
         lines += [f"| **{as_text(title)}** | |"] if title else []
         lines += [f"| {as_text(name)} | {as_text(value)} |" for name, value in rows]
-    st.markdown("\n".join(lines))
+    with st.container(key="limits_in_force"):
+        st.markdown("\n".join(lines))

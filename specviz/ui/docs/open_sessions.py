@@ -28,8 +28,9 @@ def show_open_sessions() -> None:
     sessions = the_access().sessions.all()
     if not sessions:
         return
-    st.subheader("Who is logged in", anchor=False)
-    st.markdown("\n".join(_lines(sessions)))
+    st.header("Who is logged in", anchor=False)
+    with st.container(key="open_sessions"):
+        st.markdown("\n".join(_lines(sessions)))
     others = [each for each in sessions if each != own_session()]
     people = sorted({each.person for each in others})
     if people:
