@@ -4,7 +4,7 @@ from pathlib import Path
 
 from specviz.moved_modules import find_moved_modules
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 _PACKAGE = Path(__file__).parent
 _DASHBOARD = _PACKAGE / "dashboard"  # exists only in an installed package
 IS_INSTALLED = _DASHBOARD.is_dir()
