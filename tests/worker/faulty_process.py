@@ -12,10 +12,10 @@ ROUNDS = 3  # before the fault
 def faulty_main(descriptor: int) -> None:
     play = MeasuredRun.__next__
 
-    def play_or_fail(run: MeasuredRun) -> Round:
-        if run.prompt.text == "A fault" and len(run._rounds) == ROUNDS:
+    def play_or_fail(self: MeasuredRun) -> Round:
+        if self.prompt.text == "A fault" and len(self._rounds) == ROUNDS:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        return play(run)
+        return play(self)
 
     MeasuredRun.__next__ = play_or_fail
     main(descriptor)

@@ -118,13 +118,13 @@ def test_an_interrupted_batch_goes_on_where_it_was_kept(
     plan = TextPlan(count=8, longest=80, turns=2, together=4)
     whole = [*collect(pair, target_of(pair, 256), plan, tmp_path / "whole")]
     monkeypatch.setattr(written_texts, "KEPT_EVERY", 0.0)
-    written, folder = 0, tmp_path / "parts"
-    for _ in range(whole[-1].tokens):  # more sessions than a batch needs
-        if (folder / "texts-00000.safetensors").exists():
-            break
-        session = islice(collect(pair, target_of(pair, 256), plan, folder), 60)
-        *_, last = session
+    written, sessions, folder = 0, 0, tmp_path / "parts"
+    while not (folder / "texts-00000.safetensors").exists():
+        *_, last = islice(collect(pair, target_of(pair, 256), plan, folder), 8)
         written += last.tokens
+        sessions += 1
+        assert sessions <= whole[-1].tokens
+    assert sessions > 2
     found = [read_texts(plan, tmp_path / each).texts for each in ("whole", "parts")]
     assert [each.ids.tolist() for each in found[0]] == [each.ids.tolist() for each in found[1]]
     assert [each.ended for each in found[0]] == [each.ended for each in found[1]]
