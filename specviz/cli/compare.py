@@ -3,9 +3,9 @@
 A lane is a pair of models with settings.
 
 Every finished run is saved in the run library before it is reported. If the process is killed,
-repeat the command to measure only the missing runs. With --restart,
-the runs of earlier comparisons are not used. If a command with --restart is killed, repeat it with
---restart: it continues where it stopped.
+repeat the command to measure only the missing runs. With --restart, the runs of earlier
+comparisons are not used. If a command with --restart is killed, repeat it with --restart: it
+continues where it stopped.
 """
 
 from __future__ import annotations

@@ -272,10 +272,8 @@ class _Fit:
     def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
         """Return the cost of a first draft step with one token, and that of a later draft step.
 
-        The unit is the cost of a plain step.
-
-        The ratio of the two costs comes from the table. Without a table, it comes from rounds with
-        different numbers of candidates. If all have the same number, equal costs are assumed.
+        The unit is a plain step. The ratio of the two costs comes from the table. Without a table,
+        it comes from rounds with different numbers of candidates, or is 1 if all have as many.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}

@@ -89,9 +89,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Share the data folder and the loaded pairs; measure no step costs."""
     threads = torch.get_num_threads()
 
-    @cache
-    def load(spec: PairSpec) -> Any:
-        return with_texts(load_pair(spec), spec.suffix_texts)
+    load = cache(lambda spec: with_texts(load_pair(spec), spec.suffix_texts))
 
     def cached(spec: PairSpec, _progress: Callable[[Progress], None], **_options: Any) -> Any:
         return load(spec)

@@ -196,9 +196,9 @@ class _Statistics(Value):
     """Statistics of the distributions at the candidates' positions.
 
     A group describes the distributions of one kind (draft, target or residual), with one row per
-    candidate. ``own``, ``likeliest`` and
-    ``mean`` have a group for the draft, then one for the target. ``top_ids`` and ``top_probs`` have
-    groups for the draft, the target and the residual. ``totals`` has a group for the residual only.
+    candidate. ``own``, ``likeliest`` and ``mean`` have a group for the draft, then one for the
+    target. ``top_ids`` and ``top_probs`` have groups for the draft, the target and the residual.
+    ``totals`` has a group for the residual only.
     """
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
