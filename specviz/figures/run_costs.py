@@ -273,7 +273,7 @@ class _Fit:
         """Return the cost of a first draft step with one token, and that of a later draft step.
 
         The unit is a plain step. The ratio of the two costs comes from the table. Without a table,
-        it comes from rounds with different numbers of candidates, or is 1 if all have as many.
+        it comes from rounds with different numbers of candidates. Otherwise, it is 1.
         """
         ones = {n: cost.cost for (n, fed), cost in known.items() if fed < 2}
         ones = ones or {n: cost.cost for (n, _), cost in known.items()}
