@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import force_setattr
+
 from specviz import ASSETS
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY, body_name
@@ -120,7 +122,7 @@ class PairSpec(Value):
 
     def __post_init__(self) -> None:
         for side in ("target_body", "draft_body"):
-            object.__setattr__(self, side, body_name(getattr(self, side)))
+            force_setattr(self, side, body_name(getattr(self, side)))
         if not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
             raise ConfigError(
                 f"{self.device!r} is not a device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
@@ -130,7 +132,7 @@ class PairSpec(Value):
                 raise ConfigError(f"{name} is {value!r}.", remedy="Give yes or no.")
         if self.draft is None:  # of the heads, only embedded ones are not in ``draft``
             kind = self._embedded_head if self.embedded else ""
-            object.__setattr__(self, "head", head_method(kind))
+            force_setattr(self, "head", head_method(kind))
         check_one_of("dtype", self.dtype, DTYPES)
         check_one_of("target_weights", self.target_weights, WEIGHTS)
         check_one_of("draft_weights", self.draft_weights, WEIGHTS)
