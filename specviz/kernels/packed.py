@@ -31,7 +31,7 @@ from specviz.kernels.packed_dots import (
 )
 from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT
 from specviz.kernels.product import narrow_rows, product, reads_narrow_rows, share
-from specviz.kernels.simd import at, byte_at, call, long_at, put, put_byte, put_int
+from specviz.kernels.simd import at, byte_at, call, larger, long_at, put, put_byte, put_int
 
 _PRODUCT = types.void(*[types.int64] * 10)
 _ROW = types.void(*[types.int64] * 4)
@@ -48,7 +48,7 @@ def quantise(x: int, x_stride: int, rows: int, width: int, out: int) -> None:
             codes = out + X_BYTES * (block * rows + row)
             most = np.float32(0.0)
             for i in range(SHORT):
-                most = max(most, abs(at(np.float32(0.0), source, i)))
+                most = larger(most, abs(at(np.float32(0.0), source, i)))
             inverse = np.float32(127.0) / most if most > np.float32(0.0) else np.float32(0.0)
             first, second = np.int32(0), np.int32(0)
             for i in range(SHORT // 2):

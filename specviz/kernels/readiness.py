@@ -12,6 +12,7 @@ import numpy as np
 
 from specviz.kernels.ahead import is_compiling, wait_for_compilation
 from specviz.kernels.arrays import STORED_ONES, scratch
+from specviz.kernels.draws import draw_rows, judge_chain
 from specviz.kernels.kept_code import mark_complete
 from specviz.kernels.packed import (
     make_room,
@@ -85,7 +86,7 @@ def packed_ready() -> bool:
 
 
 def survey_ready() -> bool:
-    """Return whether the statistics kernels, shared by all dtypes, work here.
+    """Return whether the kernels of records, shared by all dtypes, work here.
 
     While a child process compiles the kernels, the result is False. Otherwise, the first call loads
     or compiles them.
@@ -93,11 +94,21 @@ def survey_ready() -> bool:
     return not is_compiling() and _survey_works()
 
 
+def draws_ready() -> bool:
+    """Return whether the kernels of draws and verdicts work here and are loaded.
+
+    They are loaded with a model's kernels or with the first record. Unlike ``survey_ready``, this
+    function never loads them, because it is called in timed steps.
+    """
+    return _survey_works.cache_info().currsize > 0 and _survey_works()
+
+
 @cache
 def _survey_works() -> bool:
     wait_for_compilation()
     try:
         _check_survey()
+        _check_draws()
     except Exception:
         return False
     return True
@@ -174,3 +185,12 @@ def _check_survey() -> None:
     )
     if facts[0, 0] != 0.25 or facts[6, 0] != 0.0:
         raise ArithmeticError("The survey kernel returned a wrong result.")
+
+
+def _check_draws() -> None:
+    probs, uniforms = np.full((2, 4), 0.25, np.float32), np.full(2, 0.5, np.float32)
+    drawn, values = np.empty(2, np.int64), np.empty(8)
+    draw_rows(probs, uniforms, drawn)
+    judge_chain(probs[:1], probs, drawn[:1], uniforms[:1], 0.5, False, values)
+    if drawn.tolist() != [2, 2] or values.tolist() != [2.0, 0.25, 0.25, 1.0, 1.0, 2.0, 0.25, 0.25]:
+        raise ArithmeticError("The kernels of draws and verdicts returned a wrong result.")

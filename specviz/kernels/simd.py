@@ -242,6 +242,22 @@ def power_of_two(typing: Any, exponent: Any) -> Any:
 
 
 @intrinsic
+def larger(typing: Any, first: Any, second: Any) -> Any:
+    """Return the larger of two float32 values that are not NaN.
+
+    Loops with numba's ``max`` are not vectorised when they search for a maximum, because its
+    selections do not have the flags that let LLVM reorder them.
+    """
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, b = args
+        flags = ("nnan", "nsz")
+        return builder.select(builder.fcmp_ordered(">", a, b, flags=flags), a, b, flags=flags)
+
+    return types.float32(types.float32, types.float32), make
+
+
+@intrinsic
 def barrier(typing: Any, counter: Any, awaited: Any) -> Any:
     """Wait for the other threads: increment a counter, and wait until it reaches ``awaited``.
 

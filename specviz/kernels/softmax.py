@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, compiled_in_order, kernel
-from specviz.kernels.simd import power_of_two
+from specviz.kernels.simd import larger, power_of_two
 
 _MIN_EXPONENT = -87.0  # exp of anything smaller is subnormal in float32
 _SMALLEST_NORMAL = 1.7e-38  # just above exp(_MIN_EXPONENT)
@@ -40,7 +40,7 @@ def soften(scores: Any, scale: Any) -> Any:
     """
     highest = scores[0]
     for i in range(scores.shape[0]):
-        highest = max(highest, scores[i])
+        highest = larger(highest, scores[i])
     total = np.float32(0.0)
     for i in range(scores.shape[0]):
         weight = exp((scores[i] - highest) * scale)
@@ -67,7 +67,7 @@ def softmax(logits: Any, out: Any) -> None:
     for row in range(logits.shape[0]):
         highest = logits[row, 0]
         for i in range(size):
-            highest = max(highest, logits[row, i])
+            highest = larger(highest, logits[row, i])
         total = 0.0
         for begin in range(0, size, _BLOCK):
             end = begin + _BLOCK

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.simd import larger
 
 _LEAST = np.finfo(np.float32).min  # in place of -inf, whose product with 0 is NaN
 _BLOCK = 64  # entries per block; only blocks whose maximum may be in the top k are searched
@@ -50,7 +51,7 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
                 value = draft[i] if which == 0 else target[i]
                 if which == 2:
                     value = max(value - draft[i], np.float32(0.0))
-                if value > values[-1]:
+                if value >= least and value > values[-1]:
                     _insert(values, ids, value, i)
 
 
@@ -68,11 +69,11 @@ def _block_facts(
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):
         p, q = draft[i], target[i]
-        residual = max(q - p, np.float32(0.0))
-        max_draft = max(max_draft, p)
-        max_target = max(max_target, q)
-        max_residual = max(max_residual, residual)
-        draft_mean += p * max(draft_logits[i], _LEAST)
+        residual = larger(q - p, np.float32(0.0))
+        max_draft = larger(max_draft, p)
+        max_target = larger(max_target, q)
+        max_residual = larger(max_residual, residual)
+        draft_mean += p * larger(draft_logits[i], _LEAST)
         target_mean += q * target_logits[i]
         total += residual
     maxima[0], maxima[1], maxima[2] = max_draft, max_target, max_residual

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import torch
+
 from specviz.engine.decoding.endings import room_for
 from specviz.engine.decoding.plain_decoding import PlainRun
 from specviz.engine.decoding.speculation import Speculation
@@ -151,7 +153,8 @@ class BatchedSpeculation(_Lockstep[Speculation, Round]):
         return Speculation(pair, prompt, config)
 
     def _play(self, going: Sequence[Speculation]) -> Sequence[Round]:
-        read_together([run.playing() for run in going], self._batches)
+        with torch.inference_mode():
+            read_together([run.playing() for run in going], self._batches)
         return [next(run) for run in going]
 
     def _drafts(self, config: RunConfig) -> bool:

@@ -19,8 +19,8 @@ from specviz.engine.decoding.sampling import (
     SampledChooser,
     Sampler,
     Uniforms,
+    certain_choice,
     draft_slot,
-    one_hot,
     verdict_slot,
 )
 from specviz.engine.decoding.speculation import Speculation
@@ -203,8 +203,7 @@ class _LikeliestSampler(Sampler):
         self, logits: torch.Tensor, uniforms: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         del uniforms
-        index = logits.argmax(-1, keepdim=True)
-        return index[..., 0], one_hot(index, logits.shape[-1])
+        return certain_choice(logits)
 
 
 class _ReusedUniforms(Uniforms):

@@ -1,6 +1,7 @@
 """Judging: turn a proposal, the target's distributions and random numbers into verdicts.
 
-``ChainJudge`` judges candidate by candidate. It decides on the device and transfers all values to
+``ChainJudge`` judges candidate by candidate. On a CPU with compiled kernels, one kernel judges a
+chain by the lossless rule. Otherwise, the judge decides on the device and transfers all values to
 the host in one copy. Other judges are in ``block_verification.py``, ``token_matching.py`` and
 ``tree_verification.py``; ``judges.py`` selects one.
 """
@@ -10,11 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_thread, widest_float
-from specviz.engine.decoding.verify import Rule, verify
+from specviz.engine.decoding.sampling import (
+    EXTRA_SLOT,
+    Draws,
+    Sampler,
+    kernels_can_read,
+    on_one_thread,
+    widest_float,
+)
+from specviz.engine.decoding.verify import Lossless, Rule, verify
+from specviz.kernels.draws import judge_chain
 from specviz.values import Value
 
 
@@ -86,8 +96,20 @@ class ChainJudge:
         self._sampler = sampler
 
     def judge(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Verdicts:
-        values = self.decide(proposal, probs, draws).values
-        return verdicts_of(values.tolist(), proposal.token_ids.shape[0])
+        count = proposal.token_ids.shape[0]
+        if type(self._rule) is Lossless and kernels_can_read(proposal.probs, probs):
+            values = np.empty(4 * count + 4)
+            judge_chain(
+                proposal.probs.numpy(),
+                probs.numpy(),
+                proposal.token_ids.numpy(),
+                draws.verdicts(count).contiguous().numpy(),
+                draws.uniforms[EXTRA_SLOT].item(),
+                self._sampler.greedy,
+                values,
+            )
+            return verdicts_of(values.tolist(), count)
+        return verdicts_of(self.decide(proposal, probs, draws).values.tolist(), count)
 
     @on_one_thread
     def decide(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Decision:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import on_one_thread, widest_float
 from specviz.engine.decoding.verify import Lossless, Rule
+from specviz.engine.model.tensors import in_inference_mode
 from specviz.engine.model.text import TokenTable
 from specviz.kernels.readiness import survey_ready
 from specviz.kernels.softmax import softmax
@@ -89,7 +90,7 @@ class Recorder:
         self._space: torch.Tensor | None = None
 
     @on_one_thread
-    @torch.inference_mode()
+    @in_inference_mode
     def begin(
         self,
         rule: Rule,
@@ -116,7 +117,7 @@ class Recorder:
 
         return end
 
-    @torch.inference_mode()
+    @in_inference_mode
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:
         """Return one tensor with all values that ``read`` needs, without waiting for the device."""
         shown = self._shown_probs(both, _softmax_in_torch)

@@ -16,6 +16,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 import torch
 
+from specviz.kernels.draws import draw_rows
+from specviz.kernels.readiness import draws_ready
 from specviz.record.trace import RunConfig
 
 Given = ParamSpec("Given")
@@ -148,7 +150,7 @@ class Sampler:
     def probs(self, logits: torch.Tensor) -> torch.Tensor:
         """Return distributions `[..., vocabulary]` in float32."""
         if self.greedy:
-            return one_hot(logits.argmax(-1, keepdim=True), logits.shape[-1])
+            return one_hot(likeliest(logits)[..., None], logits.shape[-1])
         probs = (logits / self._temperature).softmax(-1)
         if 0 < self._top_k < logits.shape[-1]:
             probs = _keep_top_k(probs, self._top_k)
@@ -162,8 +164,7 @@ class Sampler:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return tokens `[...]` and the distributions `[..., vocabulary]` they were drawn from."""
         if self.greedy:
-            index = logits.argmax(-1, keepdim=True)
-            return index[..., 0], one_hot(index, logits.shape[-1])
+            return certain_choice(logits)
         probs = self.probs(logits)
         return inverse_cdf(probs, uniforms), probs
 
@@ -175,12 +176,28 @@ class Sampler:
 
         At temperature 0, no distributions are built and ``uniforms`` is not called.
         """
-        return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
+        return likeliest(logits) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread
     def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         """Return token ids `[...]` for distributions `[..., vocabulary]` and uniforms `[...]`."""
-        return probs.argmax(-1) if self.greedy else inverse_cdf(probs, uniforms)
+        return likeliest(probs) if self.greedy else inverse_cdf(probs, uniforms)
+
+
+def likeliest(rows: torch.Tensor) -> torch.Tensor:
+    """Return the index `[...]` of the largest entry of each row `[..., size]`, the first of equals.
+
+    On a CPU, numpy finds it; torch takes several times as long.
+    """
+    if rows.device.type != "cpu" or rows.dtype != torch.float32:
+        return rows.argmax(-1)
+    return torch.from_numpy(np.asarray(rows.numpy().argmax(-1)))
+
+
+def certain_choice(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the likeliest tokens `[...]` and one-hot distributions `[..., vocabulary]`."""
+    token_ids = likeliest(logits)
+    return token_ids, one_hot(token_ids[..., None], logits.shape[-1])
 
 
 def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
@@ -195,12 +212,24 @@ def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     Uniforms are below 1. In double precision the product is therefore less than the total, so a
     token of probability 0 is never drawn. If a device has no double precision, the host draws.
     """
+    if probs.ndim == 2 and uniforms.ndim == 1 and kernels_can_read(probs, uniforms):
+        token_ids = np.empty(len(probs), np.int64)
+        draw_rows(probs.numpy(), uniforms.numpy(), token_ids)
+        return torch.from_numpy(token_ids)
     if widest_float(probs) != torch.float64:
         return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)
     cumulated = probs.cumsum(-1, dtype=torch.float64)
     levels = uniforms[..., None].to(cumulated) * cumulated[..., -1:]
     index = torch.searchsorted(cumulated, levels, right=True)[..., 0]
     return index.clamp_(max=probs.shape[-1] - 1)
+
+
+def kernels_can_read(*tensors: torch.Tensor) -> bool:
+    """Return whether the kernels of draws and verdicts work here and can read these tensors."""
+    return draws_ready() and all(
+        each.device.type == "cpu" and each.dtype == torch.float32 and each.is_contiguous()
+        for each in tensors
+    )
 
 
 def widest_float(like: torch.Tensor) -> torch.dtype:
@@ -241,8 +270,7 @@ class ArgmaxChooser:
         self, logits: torch.Tensor, draws: Draws, number: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         del draws, number
-        index = logits.argmax(-1, keepdim=True)
-        return index[..., 0], one_hot(index, logits.shape[-1])
+        return certain_choice(logits)
 
 
 class SharedNoiseChooser:
@@ -263,7 +291,8 @@ class SharedNoiseChooser:
 def make_chooser(config: RunConfig, sampler: Sampler) -> Chooser:
     if config.rule == "coupled":
         return SharedNoiseChooser(sampler)
-    return ArgmaxChooser() if config.rule == "match" else SampledChooser(sampler)
+    certain = config.rule == "match" or sampler.greedy
+    return ArgmaxChooser() if certain else SampledChooser(sampler)
 
 
 def race(probs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import (
@@ -153,7 +153,8 @@ class Speculation(SpeculativeRun):
 
     def __next__(self) -> Round:
         while not self._done and len(self._played) <= self.config.record:
-            read_alone(self.playing())
+            with torch.inference_mode():
+                read_alone(self.playing())
         if self._played:
             entry = self._played.popleft()()
             self._num_returned += len(entry.emitted)
@@ -163,6 +164,8 @@ class Speculation(SpeculativeRun):
 
     def playing(self) -> Reading[None]:
         """Decode the next round: yield each pass of a model and receive the pass's logits.
+
+        Run this generator in torch's inference mode.
 
         ``next`` then returns the round, or raises the error that ended the run.
         """
@@ -230,7 +233,6 @@ class Speculation(SpeculativeRun):
         numbers = verdicts.tested or range(len(verdicts.token_ids))
         return self._defer_record(entry, records, numbers)
 
-    @torch.inference_mode()
     def _drafting_and_verifying(
         self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
     ) -> Reading[tuple[Tree, Verdicts, _Ending | None]]:

@@ -216,7 +216,7 @@ class CompiledStep:
             self._room,
         )
         run_in_parallel(threads, lambda thread: step(thread, threads, *shared))
-        return logits, hidden.to(self._dtype)
+        return logits, hidden if self._dtype == torch.float32 else hidden.to(self._dtype)
 
     def _make_buffers(self, threads: int) -> tuple[np.ndarray, ...]:
         weights, rows = self._weights, self._most_rows

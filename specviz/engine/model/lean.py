@@ -25,6 +25,7 @@ from specviz.engine.model.step_capabilities import (
     joined,
 )
 from specviz.engine.model.steps import Step
+from specviz.engine.model.tensors import in_inference_mode
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.step import MOST_ROWS
 
@@ -118,7 +119,7 @@ class LeanStep(Step):
         assert not self._nodes
         self.set_position(self._length - count)
 
-    @torch.inference_mode()
+    @in_inference_mode
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         count = token_ids.shape[0]
         assert not self._nodes
@@ -133,7 +134,7 @@ class LeanStep(Step):
         self.set_position(self._length + count)
         return self._weights.whole(logits, self._vocabulary)
 
-    @torch.inference_mode()
+    @in_inference_mode
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         self._nodes.add(parents)
         assert self._length + len(self._nodes) <= self._capacity
@@ -146,7 +147,7 @@ class LeanStep(Step):
             )
         return self._weights.whole(logits, self._vocabulary)
 
-    @torch.inference_mode()
+    @in_inference_mode
     def keep(self, nodes: Sequence[int]) -> None:
         self._nodes.settle(nodes)
         if list(nodes) != list(range(len(nodes))):
