@@ -138,15 +138,25 @@ def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
     return types.float32(like, types.int64, types.int64), make
 
 
-@intrinsic
-def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store a float32 value at ``address[index]``."""
+def _make_put(number_type: Any, kind: Any) -> Any:
+    """Return an intrinsic that stores a value of a type of 4 bytes at ``address[index]``.
 
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _element(builder, _FLOAT, *args[:2]), align=4)
-        return context.get_dummy_value()
+    ``kind``: the type as an LLVM type.
+    """
 
-    return types.void(types.int64, types.int64, types.float32), make
+    @intrinsic
+    def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[2], _element(builder, kind, *args[:2]), align=4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, number_type), make
+
+    return put
+
+
+put = _make_put(types.float32, _FLOAT)
+put_int = _make_put(types.int32, _I32)
 
 
 @intrinsic
@@ -191,17 +201,6 @@ def long_at(typing: Any, address: Any, index: Any) -> Any:
         return builder.load(_element(builder, _I64, *args), align=8)
 
     return types.int64(types.int64, types.int64), make
-
-
-@intrinsic
-def put_int(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store an int32 at ``address[index]``."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _element(builder, _I32, *args[:2]), align=4)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int32), make
 
 
 @intrinsic
