@@ -15,7 +15,7 @@ float32, and weights are converted to float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba.extending
@@ -117,7 +117,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)
-            _Emitter(builder, like, shape, fetches=not later).emit(*args[1:])
+            _Emitter(builder, like, shape, fetches=not later).emit(args[1:])
             return context.get_dummy_value()
 
         return types.void(like, *[types.int64] * 6), make
@@ -142,15 +142,9 @@ class _Emitter:
         self._parts = max(1, columns * stored_size(kind) // _fetch_every()) if short else 1
         self._lanes, self._columns = lanes // self._parts, columns // self._parts
 
-    def emit(
-        self,
-        weights: Any,
-        x: Any,
-        width: Any,
-        x_stride: Any,
-        out: Any,
-        out_stride: Any,
-    ) -> None:
+    def emit(self, args: Sequence[Any]) -> None:
+        """Emit the code; ``args``: the intrinsic's arguments without ``like``."""
+        weights, x, width, x_stride, out, out_stride = args
         builder, all_columns = self._builder, _I64(self._parts * self._columns)
         weight_rows = self._rows(weights, width, stored_type(self._kind), self._shape[0])
         x_rows = self._rows(x, x_stride, _I16 if self._paired else _FLOAT, self._shape[1])

@@ -18,7 +18,7 @@ from numba.core.registry import cpu_target
 
 intrinsic: Any = numba.extending.intrinsic  # callers leave out ``typing``
 _FLOAT, _HALF = ir.FloatType(), ir.HalfType()
-_I16, _I32 = ir.IntType(16), ir.IntType(32)
+_I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _MAX_SPINS = 2000  # polls of a barrier before the thread yields the processor
 
@@ -122,28 +122,41 @@ def rounded(typing: Any, like: Any, value: Any) -> Any:
     return types.float32(like, types.float32), make
 
 
+def _element(builder: Any, kind: Any, address: Any, index: Any) -> Any:
+    """Emit the pointer to ``address[index]``, a value of the LLVM type ``kind``."""
+    return builder.gep(builder.inttoptr(address, ir.PointerType(kind)), [index])
+
+
 @intrinsic
 def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
     """Return the stored value ``address[index]`` as float32."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[1], ir.PointerType(stored_type(like)))
-        value = builder.load(builder.gep(first, [args[2]]), align=stored_size(like))
-        return widened(builder, value, like)
+        place = _element(builder, stored_type(like), *args[1:])
+        return widened(builder, builder.load(place, align=stored_size(like)), like)
 
     return types.float32(like, types.int64, types.int64), make
 
 
-@intrinsic
-def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store a float32 value at ``address[index]``."""
+def _make_put(number_type: Any, kind: Any) -> Any:
+    """Return an intrinsic that stores a value of a type of 4 bytes at ``address[index]``.
 
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[0], ir.PointerType(_FLOAT))
-        builder.store(args[2], builder.gep(first, [args[1]]), align=4)
-        return context.get_dummy_value()
+    ``kind``: the type as an LLVM type.
+    """
 
-    return types.void(types.int64, types.int64, types.float32), make
+    @intrinsic
+    def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[2], _element(builder, kind, *args[:2]), align=4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, number_type), make
+
+    return put
+
+
+put = _make_put(types.float32, _FLOAT)
+put_int = _make_put(types.int32, _I32)
 
 
 @intrinsic
@@ -151,9 +164,8 @@ def put_stored(typing: Any, like: Any, address: Any, index: Any, value: Any) -> 
     """Store a float32 at ``address[index]`` as the stored type, rounded to nearest."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[1], ir.PointerType(stored_type(like)))
-        stored = _narrowed(builder, args[3], like)
-        builder.store(stored, builder.gep(first, [args[2]]), align=stored_size(like))
+        place = _element(builder, stored_type(like), *args[1:3])
+        builder.store(_narrowed(builder, args[3], like), place, align=stored_size(like))
         return context.get_dummy_value()
 
     return types.void(like, types.int64, types.int64, types.float32), make
@@ -164,8 +176,7 @@ def byte_at(typing: Any, address: Any, index: Any) -> Any:
     """Return the unsigned byte ``address[index]`` as int64."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[0], ir.PointerType(ir.IntType(8)))
-        return builder.zext(builder.load(builder.gep(first, [args[1]]), align=1), ir.IntType(64))
+        return builder.zext(builder.load(_element(builder, _I8, *args), align=1), _I64)
 
     return types.int64(types.int64, types.int64), make
 
@@ -175,9 +186,8 @@ def put_byte(typing: Any, address: Any, index: Any, value: Any) -> Any:
     """Store the lowest byte of an int32 at ``address[index]``."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[0], ir.PointerType(ir.IntType(8)))
-        byte = builder.trunc(args[2], ir.IntType(8))
-        builder.store(byte, builder.gep(first, [args[1]]), align=1)
+        byte = builder.trunc(args[2], _I8)
+        builder.store(byte, _element(builder, _I8, *args[:2]), align=1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int32), make
@@ -188,22 +198,9 @@ def long_at(typing: Any, address: Any, index: Any) -> Any:
     """Return the int64 ``address[index]``."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[0], ir.PointerType(ir.IntType(64)))
-        return builder.load(builder.gep(first, [args[1]]), align=8)
+        return builder.load(_element(builder, _I64, *args), align=8)
 
     return types.int64(types.int64, types.int64), make
-
-
-@intrinsic
-def put_int(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store an int32 at ``address[index]``."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.inttoptr(args[0], ir.PointerType(_I32))
-        builder.store(args[2], builder.gep(first, [args[1]]), align=4)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int32), make
 
 
 @intrinsic
@@ -211,8 +208,8 @@ def call(typing: Any, function: Any, arguments: Any) -> Any:
     """Call the compiled function at the address ``function``; its arguments are int64."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        long, count = ir.IntType(64), len(signature.args[1])
-        kind = ir.FunctionType(ir.VoidType(), [long] * count)
+        count = len(signature.args[1])
+        kind = ir.FunctionType(ir.VoidType(), [_I64] * count)
         values = cgutils.unpack_tuple(builder, args[1], count)
         builder.call(builder.inttoptr(args[0], ir.PointerType(kind)), values)
         return context.get_dummy_value()
@@ -225,7 +222,7 @@ def size_of(typing: Any, like: Any) -> Any:
     """Return the size of a stored value in bytes."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.IntType(64)(stored_size(like))
+        return _I64(stored_size(like))
 
     return types.int64(like), make
 

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from specviz.figures.arithmetic import known_sum
 from specviz.record.load_run import EngineGauges
 from specviz.record.server_run import EngineName
-from specviz.servers.address import SERVER_KEY, KeyName
+from specviz.servers.address import KeyName
 from specviz.servers.connection import Connection, Limits
 from specviz.servers.prometheus import Sample, samples_of
 
 _LARGEST = 2.0**53
+_LIMITS = Limits(between=5.0, total=5.0)
 _TOTAL = "_total"
 # Names by engine and field, newer names first; the ending ``_total`` may be missing.
 _NAMES: Mapping[EngineName, Mapping[str, Sequence[str]]] = {
@@ -51,17 +52,10 @@ class GaugeReader:
     """Reads the state of one engine from /metrics; ``stop`` may be called from any thread."""
 
     def __init__(
-        self,
-        address: str,
-        engine: EngineName,
-        *,
-        key: KeyName = SERVER_KEY,
-        allow_remote: bool = False,
-        limits: Limits | None = None,
+        self, address: str, engine: EngineName, *, key: KeyName, allow_remote: bool
     ) -> None:
         self._engine: EngineName = engine
-        limits = limits or Limits(between=5.0, total=5.0)
-        self._connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
+        self._connection = Connection(address, key=key, allow_remote=allow_remote, limits=_LIMITS)
 
     @property
     def can_read(self) -> bool:

@@ -88,7 +88,6 @@ def save_run(
     name: str = "",
     comparison: str | None = None,
     job: tuple[int, int, int] | None = None,
-    memory_bytes: int | None = None,
     person: str = "",
 ) -> str:
     """Add a run to the library and return its id; the run is then durable."""
@@ -99,7 +98,6 @@ def save_run(
         name=name,
         comparison=comparison,
         job=job,
-        memory_bytes=memory_bytes,
         person=person,
     )
     return library.add(run)

@@ -269,7 +269,10 @@ def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> N
 def test_the_runs_of_a_comparison_are_found_by_job(library: Library) -> None:
     library.begin_comparison("key", '{"lanes": 2}', "γ 2 against γ 8")
     library.begin_comparison("key", "{}", "again")
-    first = save_run(library, make_trace(), comparison="key", job=(0, 0, 0), memory_bytes=10)
+    trace, job = make_trace(), (0, 0, 0)
+    first = library.add(
+        NewRun(trace=trace, summary=summary_of(trace), comparison="key", job=job, memory_bytes=10)
+    )
     other = save_run(library, make_trace(), comparison="key", job=(1, 0, 0))
     again = save_run(library, make_trace(), comparison="key", job=(0, 0, 0))
     save_run(library, make_trace())

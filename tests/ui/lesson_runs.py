@@ -42,7 +42,7 @@ def real(prompt: str = STORY, **settings: Any) -> ShownRun:
 def shown(trace: Trace) -> ShownRun:
     figures = metrics(trace, intervals=False)
     name = f"{id(trace)}"
-    return ShownRun(id=name, trace=trace, figures=figures, outlook=None, growing=False)
+    return ShownRun(id=name, trace=trace, figures=figures)
 
 
 def written(

@@ -55,8 +55,8 @@ class Chain:
         gamma, size = config.gamma, len(table.texts)
         self.gamma = gamma
         self.recorder = Recorder(table, config.temperature)
-        self._memory = memory
-        self._playback = playback
+        self.memory = memory
+        self.playback = playback
         self._sampler = Sampler(config)
         self._choose = make_chooser(config, self._sampler)
         self._rule = make_rule(config)
@@ -112,14 +112,14 @@ class Chain:
     def _stage(self, name: str, seen: int, stage: Stage) -> Stage:
         key = (name, seen)
         if key not in self._stages:
-            self._stages[key] = self._playback.capture(stage, self._memory.state.counters)
+            self._stages[key] = self.playback.capture(stage, self.memory.state.counters)
         return self._stages[key]
 
     def _draft(self, seen: int) -> None:
-        state, draws = self._memory.state, self._draws()
+        state, draws = self.memory.state, self._draws()
         first, fed = state.length - FED_FIRST, state.ending(FED_FIRST)
         for number in range(self.gamma):
-            logits = self._memory.draft.feed_at(fed, first, seen, 1)
+            logits = self.memory.draft.feed_at(fed, first, seen, 1)
             first = first + fed.shape[0]
             fed, probs = self._choose(logits, draws, number)
             self._candidates[number : number + 1].copy_(fed)
@@ -127,9 +127,9 @@ class Chain:
             self._logits[number : number + 1].copy_(logits)
 
     def _verify(self, seen: int) -> None:
-        state = self._memory.state
+        state = self.memory.state
         fed = torch.cat((state.ending(1), self._candidates))
-        logits = self._memory.target.feed_at(fed, state.length - 1, seen, self.gamma + 1)
+        logits = self.memory.target.feed_at(fed, state.length - 1, seen, self.gamma + 1)
         probs = self._with_forced(self._sampler.probs(logits))
         self._target_logits.copy_(logits)
         self._target_probs.copy_(probs)
@@ -153,13 +153,13 @@ class Chain:
         return Proposal(self._candidates, self._draft_probs, self._logits, FED_FIRST)
 
     def _draws(self) -> Draws:
-        return Draws(row_at(self._tape, self._memory.state.index))
+        return Draws(row_at(self._tape, self.memory.state.index))
 
     def _with_forced(self, probs: torch.Tensor) -> torch.Tensor:
         """Return ``probs`` with a one-hot at positions where the round has a forced token."""
         if self._forced is None:
             return probs
-        forced = row_at(self._forced, self._memory.state.index)[:, None]
+        forced = row_at(self._forced, self.memory.state.index)[:, None]
         one = torch.zeros_like(probs).scatter_(-1, forced.clamp(min=0), 1.0)
         return torch.where(forced >= 0, one, probs)
 

@@ -100,19 +100,14 @@ class GraphedLanes:
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedRounds:
         memory = self._take(capacity + AHEAD * (config.gamma + 1) + _MARGIN, with_draft=True)
         chain = self._chain(memory, config)
-        return self._returned_after(
-            GraphedRounds(memory.pair, chain, self._playback, prompt_ids, config), memory
-        )
+        return self._returned_after(GraphedRounds(chain, prompt_ids, config), memory)
 
     def target_lane(
         self, prompt_ids: Sequence[int], config: RunConfig, capacity: int
     ) -> GraphedTarget:
         memory = self._take(capacity + AHEAD + _MARGIN, with_draft=False)
         single = self._single(memory, config)
-        return self._returned_after(
-            GraphedTarget(memory.target, memory.state, single, self._playback, prompt_ids, config),
-            memory,
-        )
+        return self._returned_after(GraphedTarget(single, prompt_ids, config), memory)
 
     def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> GraphedTimer:
         rows = len(token_ids) + AHEAD + _MARGIN

@@ -12,8 +12,8 @@ from specviz.engine.decoding.device_lanes import PlayedRound
 from specviz.engine.decoding.judging import verdicts_of
 from specviz.engine.decoding.sampling import Uniforms
 from specviz.engine.decoding.speculative_run import overrule
-from specviz.engine.graphed.chain import FED_FIRST, Chain, PairMemory
-from specviz.engine.graphed.playback import Mark, Playback
+from specviz.engine.graphed.chain import FED_FIRST, Chain
+from specviz.engine.graphed.playback import Mark
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Prefill, RoundTimes
 
@@ -35,19 +35,11 @@ class GraphedRounds:
     Implements ``device_lanes.RoundLane``.
     """
 
-    def __init__(
-        self,
-        memory: PairMemory,
-        chain: Chain,
-        playback: Playback,
-        prompt_ids: Sequence[int],
-        config: RunConfig,
-    ) -> None:
-        self._memory = memory
+    def __init__(self, chain: Chain, prompt_ids: Sequence[int], config: RunConfig) -> None:
         self._chain = chain
-        self._playback = playback
+        self._memory, self._playback = chain.memory, chain.playback
         self._record = config.record
-        self._uniforms, self._overruled = _draws(config, memory.state.rows)
+        self._uniforms, self._overruled = _draws(config, self._memory.state.rows)
         chain.write_tape(self._uniforms, _forced(config))
         self._launched: deque[_Launched] = deque()
         self._length = len(prompt_ids)  # of the text after the collected rounds

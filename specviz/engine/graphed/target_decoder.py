@@ -29,10 +29,10 @@ class SingleStep:
         self, target: StaticStep, state: TextState, config: RunConfig, playback: Playback
     ) -> None:
         self.drawn = torch.zeros(1, dtype=torch.int64, device=target.device)
-        self._target = target
-        self._state = state
+        self.target = target
+        self.state = state
+        self.playback = playback
         self._sampler = Sampler(config)
-        self._playback = playback
         self._tape = torch.zeros(state.rows, device=target.device)
         self._known = torch.zeros((), dtype=torch.bool, device=target.device)
         self._stages: dict[int, Stage] = {}
@@ -50,13 +50,13 @@ class SingleStep:
     def stage(self, seen: int) -> Stage:
         """Return the stage that decodes a token and attends to ``seen`` cache rows."""
         if seen not in self._stages:
-            counters = self._state.counters
-            self._stages[seen] = self._playback.capture(lambda: self._step(seen), counters)
+            counters = self.state.counters
+            self._stages[seen] = self.playback.capture(lambda: self._step(seen), counters)
         return self._stages[seen]
 
     def _step(self, seen: int) -> None:
-        state = self._state
-        logits = self._target.feed_at(state.ending(1), state.length - 1, seen, 1)
+        state = self.state
+        logits = self.target.feed_at(state.ending(1), state.length - 1, seen, 1)
         drawn = self._sampler.next_token(logits, lambda: row_at(self._tape, state.index)[None])
         self.drawn.copy_(drawn)
         known_token = state.tokens.index_select(0, state.length[None])
@@ -71,25 +71,15 @@ class GraphedTarget:
     Implements ``device_lanes.TargetLane``.
     """
 
-    def __init__(
-        self,
-        target: StaticStep,
-        state: TextState,
-        single: SingleStep,
-        playback: Playback,
-        prompt_ids: Sequence[int],
-        config: RunConfig,
-    ) -> None:
-        self._target = target
-        self._state = state
+    def __init__(self, single: SingleStep, prompt_ids: Sequence[int], config: RunConfig) -> None:
         self._single = single
-        self._playback = playback
+        self._target, self._state, self._playback = single.target, single.state, single.playback
         self._length = 0  # tokens in the cache
         self._ahead: deque[Callable[[], list[float]]] = deque()
-        single.write_tape(_uniforms(config, state.rows))
-        began = playback.mark()
+        single.write_tape(_uniforms(config, self._state.rows))
+        began = self._playback.mark()
         self.read(prompt_ids[:-1])
-        self.prefill = playback.between(began, playback.mark())
+        self.prefill = self._playback.between(began, self._playback.mark())
 
     @property
     def length(self) -> int:

@@ -9,8 +9,7 @@ speculators library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +21,6 @@ from specviz.engine.heads.dflash_weights import (
     read_dflash,
 )
 from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
-from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.formats.heads import HeadFacts
 
 __all__ = ["DFlashHead", "DFlashSettings", "open_dflash"]
@@ -39,29 +37,9 @@ def open_dflash(facts: HeadFacts, target: TargetParts) -> DFlashHead:
     return DFlashHead(weights, target, settings, notices)
 
 
-class DFlashHead(Head):
+class DFlashHead(Head[DFlashWeights, DFlashSettings]):
     kind: ClassVar[HeadKind] = "dflash"
     method: ClassVar[str] = "dflash"
-
-    def __init__(
-        self,
-        weights: DFlashWeights,
-        target: TargetParts,
-        settings: DFlashSettings,
-        notices: tuple[str, ...] = (),
-    ) -> None:
-        self.target = target
-        self.settings: DFlashSettings = settings
-        self.notices = notices
-        self.weights = weights
-
-    @property
-    def states(self) -> HiddenStates:
-        return HiddenStates(self.settings.places)
-
-    @property
-    def parameters(self) -> Sequence[torch.Tensor]:
-        return self.weights.parameters
 
     @property
     def most_candidates(self) -> int:
@@ -71,10 +49,9 @@ class DFlashHead(Head):
     def proposable(self) -> torch.Tensor | None:
         return self.weights.logits.proposable
 
-    def with_settings(self, settings: DFlashSettings) -> DFlashHead:
-        """Return a head with other settings and the same weights."""
+    def with_settings(self, settings: DFlashSettings) -> Self:
         assert len(settings.places) == len(self.settings.places)
-        return DFlashHead(self.weights, self.target, settings, self.notices)
+        return super().with_settings(settings)
 
     def start(self, capacity: int) -> _DFlashRun:
         return _DFlashRun(self, capacity)

@@ -13,7 +13,7 @@ from specviz.engine.heads.head import TargetParts
 from specviz.engine.heads.tensors import HeadTensors, read_head_tensors
 from specviz.engine.model.product import Product
 from specviz.engine.model.products import product_of
-from specviz.engine.model.step_capabilities import AFTER_NORM
+from specviz.engine.model.step_capabilities import AFTER_NORM, HiddenStates
 from specviz.errors import ModelFileError, PairError
 from specviz.formats.heads import HeadFacts, section
 from specviz.values import Value
@@ -34,6 +34,10 @@ class DFlashSettings(Value):
     sample_from_anchor: bool = False  # the anchor's row proposes the first candidate
     causal_windows: bool = False  # a row of a sliding layer does not see later rows of its block
     window_from: Literal["row", "anchor"] = "row"  # where the window of earlier tokens ends
+
+    @property
+    def states(self) -> HiddenStates:
+        return HiddenStates(self.places)
 
 
 class DFlashLayer(Value, eq=False):

@@ -27,41 +27,29 @@ from specviz.engine.heads.head import Head, HeadKind, HeadRun, TargetParts
 from specviz.engine.heads.tensors import read_head_tensors
 from specviz.engine.model.lean import feed_forward, rotary_table, rotated
 from specviz.engine.model.product import Product
-from specviz.engine.model.step_capabilities import HiddenStates, Offered
+from specviz.engine.model.step_capabilities import Offered
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
 from specviz.formats.heads import HeadFacts
 
 
-class EagleHead(Head):
-    """An EAGLE-1 or EAGLE-2 head; the base of EAGLE-3 heads.
-
-    ``notices``: sentences about ambiguous settings in the head's files.
-    """
+class EagleHead(Head[EagleWeights, EagleSettings]):
+    """An EAGLE-1 or EAGLE-2 head; the base of EAGLE-3 heads."""
 
     kind: ClassVar[HeadKind] = "eagle"
     method: ClassVar[str] = "eagle"
 
-    def __init__(
-        self,
-        weights: EagleWeights,
-        target: TargetParts,
-        settings: EagleSettings,
-        notices: tuple[str, ...] = (),
-    ) -> None:
-        _check_settings(weights, target, settings)
-        self.weights = weights
-        self.target = target
-        self.settings = settings
-        self.notices = notices
-
-    @property
-    def states(self) -> HiddenStates:
-        return self.settings.states
-
-    @property
-    def parameters(self) -> Sequence[torch.Tensor]:
-        return self.weights.parameters
+    def _check_settings(self) -> None:
+        needed = {
+            "norm_before_residual": self.weights.layers[0].state_norm,
+            "norm_before_fc": self.weights.joined_norm,
+            "fc_norm": self.weights.chunk_norms or None,
+            "recycle_normed": self.weights.norm,
+        }
+        for name, norm in needed.items():
+            if getattr(self.settings, name) and norm is None:
+                raise PairError(f"The head has no weights for {name}.", remedy="Switch it off.")
+        check_places(self.settings.places, self.weights.states, self.target.layers)
 
     @property
     def products(self) -> Sequence[Product]:
@@ -85,15 +73,6 @@ class EagleHead(Head):
 
     def start(self, capacity: int) -> EagleRun:
         return EagleRun(self, capacity)
-
-    def with_settings(self, settings: EagleSettings) -> EagleHead:
-        """Return a head with other settings and the same weights.
-
-        Raises:
-            PairError: A setting needs weights that the head lacks, or names layers that the target
-                lacks.
-        """
-        return type(self)(self.weights, self.target, settings, self.notices)
 
     def fuse(self, states: torch.Tensor) -> torch.Tensor:
         """Return the head's input states `[rows, width]` for the target's joined states."""
@@ -308,19 +287,6 @@ def open_eagle(facts: HeadFacts, target: TargetParts) -> EagleHead:
     reader = WeightsReader(tensors, shape, target, layout_is_eagle3=eagle3)
     weights = reader.read(count, fused=fused, logit_scale=logit_scale(facts))
     return (Eagle3Head if eagle3 else EagleHead)(weights, target, settings, (*notices, *more))
-
-
-def _check_settings(weights: EagleWeights, target: TargetParts, settings: EagleSettings) -> None:
-    needed = {
-        "norm_before_residual": weights.layers[0].state_norm,
-        "norm_before_fc": weights.joined_norm,
-        "fc_norm": weights.chunk_norms or None,
-        "recycle_normed": weights.norm,
-    }
-    for name, norm in needed.items():
-        if getattr(settings, name) and norm is None:
-            raise PairError(f"The head has no weights for {name}.", remedy="Switch it off.")
-    check_places(settings.places, weights.states, target.layers)
 
 
 def _empty_caches(weights: EagleWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import torch
 
@@ -38,24 +38,58 @@ class TargetParts(Value, eq=False):
     product: Callable[[torch.Tensor, torch.Tensor | None], Product] = product_of
 
 
-class Head(ABC):
-    """A head's weights and settings, shared by all runs of a pair."""
+class HeadWeights(Protocol):
+    @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        """Return the head's own weights that a step reads, without its embedding."""
+        ...
+
+
+class HeadSettings(Protocol):
+    """What files of a head may state wrongly or not at all; frozen."""
+
+    @property
+    def states(self) -> HiddenStates:
+        """Return the target's hidden states that the head reads."""
+        ...
+
+
+Weights = TypeVar("Weights", bound=HeadWeights)
+Settings = TypeVar("Settings", bound=HeadSettings)
+
+
+class Head(ABC, Generic[Weights, Settings]):
+    """A head's weights and settings, shared by all runs of a pair.
+
+    ``notices``: sentences about settings that the head's files leave open.
+    """
 
     kind: ClassVar[HeadKind]
     method: ClassVar[str]  # the draft method, as in ``record.drafters``
-    target: TargetParts
-    settings: Any  # frozen; what files of such a head may state wrongly or not at all
-    notices: tuple[str, ...] = ()  # about settings that its files leave open
+
+    def __init__(
+        self,
+        weights: Weights,
+        target: TargetParts,
+        settings: Settings,
+        notices: tuple[str, ...] = (),
+    ) -> None:
+        self.weights = weights
+        self.target = target
+        self.settings = settings
+        self.notices = notices
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        """Raise PairError if the weights or the target do not fit the settings."""
 
     @property
-    @abstractmethod
     def states(self) -> HiddenStates:
-        """Return the target's hidden states that the head reads."""
+        return self.settings.states
 
     @property
-    @abstractmethod
     def parameters(self) -> Sequence[torch.Tensor]:
-        """Return the head's own weights that a step reads, without its embedding."""
+        return self.weights.parameters
 
     @property
     def products(self) -> Sequence[Product]:
@@ -85,9 +119,13 @@ class Head(ABC):
         """Return whether the head's runs implement ``branch``, which drafts trees."""
         return NO_TREES
 
-    @abstractmethod
-    def with_settings(self, settings: Any) -> Head:
-        """Return a head with other settings and the same weights."""
+    def with_settings(self, settings: Settings) -> Self:
+        """Return a head with other settings and the same weights.
+
+        Raises:
+            PairError: A setting needs weights or target layers that do not exist.
+        """
+        return type(self)(self.weights, self.target, settings, self.notices)
 
     @abstractmethod
     def start(self, capacity: int) -> HeadRun:

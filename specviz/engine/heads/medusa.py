@@ -41,6 +41,10 @@ class MedusaSettings(Value):
     place: int = AFTER_NORM
     first_head: int = 0  # the head that proposes the first candidate
 
+    @property
+    def states(self) -> HiddenStates:
+        return HiddenStates((self.place,))
+
 
 class _Block(Value, eq=False):
     weight: torch.Tensor  # [width, width]
@@ -55,6 +59,13 @@ class _OneHead(Value, eq=False):
 class _Weights(Value, eq=False):
     heads: tuple[_OneHead, ...]
     proposable: torch.Tensor | None
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        blocks = [block for head in self.heads for block in head.blocks]
+        found = [each for block in blocks for each in (block.weight, block.bias)]
+        found += [head.output for head in self.heads]
+        return list({id(each): each for each in found if each is not None}.values())
 
 
 def open_medusa(facts: HeadFacts, target: TargetParts) -> MedusaHead:
@@ -81,53 +92,28 @@ def open_medusa(facts: HeadFacts, target: TargetParts) -> MedusaHead:
         )
     proposable = _proposable(tensors, rows.pop(), target)
     tensors.finish()
-    return MedusaHead(_Weights(heads=heads, proposable=proposable), target, notices=notices)
+    weights = _Weights(heads=heads, proposable=proposable)
+    return MedusaHead(weights, target, MedusaSettings(), notices)
 
 
-class MedusaHead(Head):
+class MedusaHead(Head[_Weights, MedusaSettings]):
     """The heads of one Medusa file."""
 
     kind: ClassVar[HeadKind] = "medusa"
     method: ClassVar[str] = "medusa"
 
-    def __init__(
-        self,
-        weights: _Weights,
-        target: TargetParts,
-        settings: MedusaSettings | None = None,
-        notices: tuple[str, ...] = (),
-    ) -> None:
-        self.settings = MedusaSettings() if settings is None else settings
-        self.notices = notices
-        self._weights = weights
-        self.target = target
-
-    @property
-    def states(self) -> HiddenStates:
-        return HiddenStates((self.settings.place,))
-
-    @property
-    def parameters(self) -> Sequence[torch.Tensor]:
-        blocks = [block for head in self._weights.heads for block in head.blocks]
-        found = [each for block in blocks for each in (block.weight, block.bias)]
-        found += [head.output for head in self._weights.heads]
-        return list({id(each): each for each in found if each is not None}.values())
+    def _check_settings(self) -> None:
+        first = self.settings.first_head
+        if not 0 <= first < len(self.weights.heads):
+            raise PairError(f"There is no Medusa head {first}.", remedy="Choose another head.")
 
     @property
     def most_candidates(self) -> int:
-        return len(self._weights.heads) - self.settings.first_head
+        return len(self.weights.heads) - self.settings.first_head
 
     @property
     def proposable(self) -> torch.Tensor | None:
-        return self._weights.proposable
-
-    def with_settings(self, settings: MedusaSettings) -> MedusaHead:
-        """Return a head with other settings and the same weights."""
-        if not 0 <= settings.first_head < len(self._weights.heads):
-            raise PairError(
-                f"There is no Medusa head {settings.first_head}.", remedy="Choose another head."
-            )
-        return MedusaHead(self._weights, self.target, settings, self.notices)
+        return self.weights.proposable
 
     @property
     def trees(self) -> Offered:
@@ -139,13 +125,13 @@ class MedusaHead(Head):
 
     def logits(self, candidate: int, state: torch.Tensor) -> torch.Tensor:
         """Return the logits of one candidate from states `[1, width]`; candidate 0 is the first."""
-        head = self._weights.heads[self.settings.first_head + candidate]
+        head = self.weights.heads[self.settings.first_head + candidate]
         for block in head.blocks:
             state = state + F.silu(F.linear(state, block.weight, block.bias))
         if head.output is None:
             return self.target.output(state).float()
         own = F.linear(state, head.output).float()
-        if (kept := self._weights.proposable) is None:
+        if (kept := self.weights.proposable) is None:
             return own
         return own.new_full((1, self.target.vocabulary), -torch.inf).index_copy_(1, kept, own)
 

@@ -11,7 +11,7 @@ loaded.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -52,6 +52,19 @@ class MtpSettings(Value):
     first_position: int = 0  # the rotary position of row 0
     shift_ids: Literal[0, 1] = 1  # 1: a row embeds the token after its state's; 0: the same token
 
+    @property
+    def states(self) -> HiddenStates:
+        return HiddenStates((self.place,))
+
+
+class _Weights(Value, eq=False):
+    layers: Any  # a module list of the layers
+    rotary: nn.Module
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        return list(self.layers.parameters())
+
 
 def open_mtp(facts: MtpFacts, target: TargetParts) -> MtpHead:
     """Return the MTP layers with their weights, on the target's device and in its dtype.
@@ -84,36 +97,22 @@ def open_mtp(facts: MtpFacts, target: TargetParts) -> MtpHead:
     layers = nn.ModuleList(_built(config, classes, each) for each in range(facts.layers))
     for index, layer in enumerate(layers):
         _load(facts, layer, index, target.like)
-    return MtpHead(
+    weights = _Weights(
         layers=layers.eval().requires_grad_(False),
         rotary=getattr(family, f"{rotary}RotaryEmbedding")(config).to(target.like.device),
-        target=target,
-        settings=_default_settings(facts),
     )
+    return MtpHead(weights, target, _default_settings(facts))
 
 
-class MtpHead(Head):
+class MtpHead(Head[_Weights, MtpSettings]):
     """The MTP layers of a target."""
 
     kind: ClassVar[HeadKind] = "mtp"
     method: ClassVar[str] = "mtp"
-    notices: tuple[str, ...] = ()
-
-    def __init__(
-        self, *, layers: nn.Module, rotary: nn.Module, target: TargetParts, settings: MtpSettings
-    ) -> None:
-        self.settings = settings
-        self.target = target
-        self.layers: Any = layers
-        self._rotary = rotary
 
     @property
-    def states(self) -> HiddenStates:
-        return HiddenStates((self.settings.place,))
-
-    @property
-    def parameters(self) -> Sequence[torch.Tensor]:
-        return list(self.layers.parameters())
+    def layers(self) -> Any:
+        return self.weights.layers
 
     @property
     def most_candidates(self) -> int | None:
@@ -122,12 +121,6 @@ class MtpHead(Head):
     @property
     def proposable(self) -> torch.Tensor | None:
         return None
-
-    def with_settings(self, settings: MtpSettings) -> MtpHead:
-        """Return a head with other settings and the same weights."""
-        return MtpHead(
-            layers=self.layers, rotary=self._rotary, target=self.target, settings=settings
-        )
 
     @property
     def trees(self) -> Offered:
@@ -164,7 +157,7 @@ class MtpHead(Head):
         positions = (positions + self.settings.first_position)[None]
         outputs = layer.mtp_block(
             joined[None],
-            position_embeddings=self._rotary(joined[None], positions),
+            position_embeddings=self.weights.rotary(joined[None], positions),
             position_ids=positions,
             attention_mask=mask,
             past_key_values=cache,

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from specviz.engine.model.lean import LeanStep, rotary_table
 from specviz.engine.model.step_capabilities import Missing, StepCapabilities
-from specviz.engine.model.steps import Step
+from specviz.engine.model.wrapped_step import StepOver
 
 if TYPE_CHECKING:
     from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm
@@ -30,7 +30,7 @@ STATIC_CAPABILITIES = StepCapabilities(
 )
 
 
-class StaticStep(Step):
+class StaticStep(StepOver):
     """A step whose cache has ``rows`` rows, and a spare row for tokens at negative positions.
 
     ``feed`` and ``forget`` keep the position on the host; ``feed_at`` reads the position from a
@@ -47,20 +47,13 @@ class StaticStep(Step):
         self._reader = LeanStep(
             weights, vocabulary, rows + 1, (self._keys[:, None], self._values[:, None])
         )
+        super().__init__(self._reader)
         self._cos, self._sin = rotary_table(weights, rows + 1)
         self._windows = {layer.window for layer in weights.layers}
 
     @property
     def capabilities(self) -> StepCapabilities:
         return STATIC_CAPABILITIES
-
-    @property
-    def length(self) -> int:
-        return self._reader.length
-
-    @property
-    def device(self) -> torch.device:
-        return self._reader.device
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -70,9 +63,6 @@ class StaticStep(Step):
         self._reader.set_position(begin + len(token_ids))
         first = torch.tensor(begin, device=self.device)
         return self.feed_at(token_ids, first, self._spare, num_logits)
-
-    def forget(self, count: int) -> None:
-        self._reader.forget(count)
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
         """Feed any number of tokens from position ``begin`` on; cannot be part of a CUDA graph."""

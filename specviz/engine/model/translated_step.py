@@ -25,6 +25,7 @@ from specviz.engine.model.reduced_output import over_vocabulary
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.step_capabilities import Missing, StepCapabilities
 from specviz.engine.model.steps import Step
+from specviz.engine.model.wrapped_step import StepOver
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.token_text import common_prefix
 
@@ -43,7 +44,7 @@ NO_DEVICE_ROUNDS = Missing(
 )
 
 
-class TranslatedStep(Step):
+class TranslatedStep(StepOver):
     """The draft's step, in the target's token ids.
 
     ``make`` creates a step of a given capacity, in the draft's own ids.
@@ -53,21 +54,22 @@ class TranslatedStep(Step):
         most = _DRAFT_TOKENS * capacity
         room = most if shared.draft_context is None else shared.draft_context - MAX_GAMMA
         self._window = max(_SHORTEST, min(most, room))
-        self._step = make(self._window + capacity)  # leaves room for a tree after a full window
+        # The capacity leaves room for a tree after a full window.
+        super().__init__(make(self._window + capacity))
         self._reading = DraftReading(shared)
         self._cached: list[int] = []  # draft tokens in the cache
         self._nodes: list[tuple[int, int]] = []  # nodes of the tree: target id, draft id
         self._filler_id = shared.filler_id
         self._vocabulary = shared.target.size
         self._to_draft = shared.to_draft
-        self._target_ids = torch.tensor(list(shared.to_draft), device=self._step.device)
-        self._draft_ids = torch.tensor(list(shared.to_draft.values()), device=self._step.device)
+        self._target_ids = torch.tensor(list(shared.to_draft), device=self.step.device)
+        self._draft_ids = torch.tensor(list(shared.to_draft.values()), device=self.step.device)
 
     @property
     def capabilities(self) -> StepCapabilities:
         return StepCapabilities(
             hidden_states=_NO_HIDDEN_STATES,
-            trees=self._step.capabilities.trees,
+            trees=self.step.capabilities.trees,
             exits=_NO_EXITS,
             device_rounds=NO_DEVICE_ROUNDS,
         )
@@ -75,10 +77,6 @@ class TranslatedStep(Step):
     @property
     def length(self) -> int:
         return self._reading.length
-
-    @property
-    def device(self) -> torch.device:
-        return self._step.device
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -106,10 +104,10 @@ class TranslatedStep(Step):
         own = [self._to_draft.get(each, self._filler_id) for each in tokens]
         self._nodes += zip(tokens, own, strict=True)
         fed = torch.tensor(own, device=self.device)
-        return self._translated(self._step.branch(fed, parents))
+        return self._translated(self.step.branch(fed, parents))
 
     def keep(self, nodes: Sequence[int]) -> None:
-        self._step.keep(nodes)
+        self.step.keep(nodes)
         for token_id, own in (self._nodes[node] for node in nodes):
             self._reading.append(token_id)
             self._cached.append(own)
@@ -133,10 +131,10 @@ class TranslatedStep(Step):
         """
         first, last = len(run[0]), run[-1]
         kept = min(common_prefix(self._cached, last), first - 1)
-        self._step.forget(len(self._cached) - kept)
+        self.step.forget(len(self._cached) - kept)
         self._cached = list(last)
         fed = torch.tensor(last[kept:], device=self.device)
-        logits = self._step.feed(fed, len(last) - first + 1)
+        logits = self.step.feed(fed, len(last) - first + 1)
         if len(run) > 1:
             logits = logits[[len(each) - first for each in run]]
         return self._translated(logits)

@@ -1,4 +1,4 @@
-"""A step that passes every call on to another step. Subclasses change some of the calls."""
+"""Steps that pass calls on to another step; subclasses change some of the calls."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from specviz.engine.model.step_capabilities import HiddenStates, StepCapabilitie
 from specviz.engine.model.steps import Step
 
 
-class WrappedStep(Step):
+class StepOver(Step):
+    """A step that runs another step. By default, both have the same length."""
+
     def __init__(self, step: Step) -> None:
         self.step = step
-
-    @property
-    def capabilities(self) -> StepCapabilities:
-        return self.step.capabilities
 
     @property
     def length(self) -> int:
@@ -25,6 +23,17 @@ class WrappedStep(Step):
     @property
     def device(self) -> torch.device:
         return self.step.device
+
+    def forget(self, count: int) -> None:
+        self.step.forget(count)
+
+
+class WrappedStep(StepOver):
+    """A step that passes every call on to another step."""
+
+    @property
+    def capabilities(self) -> StepCapabilities:
+        return self.step.capabilities
 
     def request_hidden(self, states: HiddenStates) -> None:
         self.step.request_hidden(states)
@@ -35,9 +44,6 @@ class WrappedStep(Step):
 
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         return self.step.feed(token_ids, num_logits)
-
-    def forget(self, count: int) -> None:
-        self.step.forget(count)
 
     def catch_up(self) -> None:
         self.step.catch_up()

@@ -39,8 +39,8 @@ class ShownRun(Value):
     id: str
     trace: Trace
     figures: Metrics
-    outlook: Outlook | None
-    growing: bool
+    outlook: Outlook | None = None
+    growing: bool = False
     so_far: bool = False  # whether the target alone is still being timed
     name: str | None = None  # the run's name in the library, if opened from there
     own_speedup: SpeedupWithoutBody | None = None  # None if the run has no bodies
@@ -134,8 +134,6 @@ class History:
             id=run_id,
             trace=trace,
             figures=metrics(trace),
-            outlook=None,
-            growing=False,
             name=name,
             own_speedup=own_speedup,
             forked=forked,
@@ -226,4 +224,4 @@ def remember_tab(history: History) -> None:
 def recorded_run() -> ShownRun:
     """Return the run that ships with specviz and is shown before any model is loaded."""
     trace = load_trace(_FIRST)
-    return ShownRun(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)
+    return ShownRun(id=RECORDED, trace=trace, figures=metrics(trace))

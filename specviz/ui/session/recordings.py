@@ -105,7 +105,7 @@ def opened_recording(recording: Recording) -> ShownRun:
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)
 def _opened(name: str) -> ShownRun:
     trace = _trace_of(FOLDER / f"{name}.json.gz")
-    return ShownRun(id=name, trace=trace, figures=metrics(trace), outlook=None, growing=False)
+    return ShownRun(id=name, trace=trace, figures=metrics(trace))
 
 
 def _trace_of(file: Path) -> Trace:
