@@ -90,13 +90,16 @@ def weights_at_once(typing: Any, rows: Any) -> Any:
     return types.int64(types.int64), make
 
 
-def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = False) -> Any:
+def make_dots(
+    num_rows: int, num_weights: int | None = None, *, part: tuple[int, int] = (0, 1)
+) -> Any:
     """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
     Args:
         num_rows: The number of rows of x.
         num_weights: The number of matrix rows; by default, the result of ``weights_at_once``.
-        later: Whether the matrix rows were read just before, so they need no prefetch.
+        part: Which part of the coming matrix rows to prefetch, as (index, number of parts). Several
+            passes over the same matrix rows prefetch one part each.
     """
 
     @intrinsic
@@ -117,7 +120,7 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)
-            _Emitter(builder, like, shape, fetches=not later).emit(args[1:])
+            _Emitter(builder, like, shape, part).emit(args[1:])
             return context.get_dummy_value()
 
         return types.void(like, *[types.int64] * 6), make
@@ -128,17 +131,19 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, later: bool = Fa
 class _Emitter:
     """Emits the LLVM code of an intrinsic that ``make_dots`` returns."""
 
-    def __init__(self, builder: Any, kind: Any, shape: tuple[int, int], *, fetches: bool) -> None:
+    def __init__(
+        self, builder: Any, kind: Any, shape: tuple[int, int], part: tuple[int, int]
+    ) -> None:
         self._builder = builder
         self._kind = kind
         self._shape = shape
-        self._fetches = fetches
+        self._fetched = part
         self._paired = _takes_pairs(kind)
         lanes = 16 if _has_wide_vectors() else 8
         columns = lanes * (2 if self._paired else 1)
         # A product of one or two rows waits for memory. Each of its vectors has one prefetch;
         # measured, short vectors with more prefetches read faster on AMD processors.
-        short = fetches and shape[1] <= 2
+        short = shape[1] <= 2
         self._parts = max(1, columns * stored_size(kind) // _fetch_every()) if short else 1
         self._lanes, self._columns = lanes // self._parts, columns // self._parts
 
@@ -165,7 +170,7 @@ class _Emitter:
         def fetch(first: Any) -> None:
             for begin in range(0, self._columns, _fetch_every() // size):
                 place = builder.add(builder.add(first, ahead), _I64(begin))
-                for row in weight_rows:
+                for row in weight_rows[self._fetched[0] :: self._fetched[1]]:
                     fetch_line(builder.gep(row, [place]))
 
         groups = builder.udiv(width, all_columns)
@@ -173,8 +178,7 @@ class _Emitter:
             for part in range(self._parts):
                 offset = _I64(part * self._columns)
                 first = builder.add(builder.mul(loop.index, all_columns), offset)
-                if self._fetches:
-                    fetch(first)
+                fetch(first)
                 add(first, part, self._load)
         done = builder.mul(groups, all_columns)
         for part in range(self._parts):

@@ -17,7 +17,10 @@ from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import at, put, put_stored, rounded, size_of
 
 _one, _two, _three, _four, _five, _six = (make_dots(n) for n in range(1, 7))
-_three_more, _four_more, _five_more, _six_more = (make_dots(n, later=True) for n in range(3, 7))
+_three_first, _four_first, _five_first, _six_first = (
+    make_dots(n, part=(0, 2)) for n in range(3, 7)
+)
+_three_more, _four_more, _five_more, _six_more = (make_dots(n, part=(1, 2)) for n in range(3, 7))
 _single = make_dots(1, num_weights=1)
 
 
@@ -43,7 +46,8 @@ def product(
     ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as in
     transformers. Rows of x are processed in groups of at most six, because the processor has
     registers for six. Each weight is read once per group: from memory for the first group, from a
-    cache for later groups.
+    cache for later groups. The first group prefetches half of the coming weights and the later
+    groups the other half, so that memory is read all the time.
     """
     size = size_of(like)
     place = begin
@@ -60,18 +64,26 @@ def product(
             there = out + 4 * (row * stride + place)
             if unrolled == 1:
                 _single(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 1:
+            elif rows == 1:
                 _one(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 2:
+            elif rows == 2:
                 _two(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 3:
+            elif rows == 3:
                 _three(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 4:
+            elif rows == 4:
                 _four(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 5:
+            elif rows == 5:
                 _five(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 6:
+            elif rows == 6:
                 _six(like, source, here, width, x_stride, there, stride)
+            elif row == 0 and count == 3:
+                _three_first(like, source, here, width, x_stride, there, stride)
+            elif row == 0 and count == 4:
+                _four_first(like, source, here, width, x_stride, there, stride)
+            elif row == 0 and count == 5:
+                _five_first(like, source, here, width, x_stride, there, stride)
+            elif row == 0:
+                _six_first(like, source, here, width, x_stride, there, stride)
             elif count == 3:
                 _three_more(like, source, here, width, x_stride, there, stride)
             elif count == 4:
