@@ -7,7 +7,7 @@ work with values, too.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, dataclass_transform
 
 import msgspec
@@ -18,9 +18,11 @@ class _ValueType(msgspec.StructMeta):
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, eq: bool = True
     ) -> _ValueType:
-        fields = _fields(bases, namespace)
-        defaults = {each: _default(namespace[each]) for each in fields if each in namespace}
-        namespace |= defaults | {"__dataclass_fields__": fields}
+        described = _fields(bases, namespace)
+        defaults = {each: _default(namespace[each]) for each in described if each in namespace}
+        namespace |= defaults | {"__dataclass_fields__": described}
+        if not all(each.repr for each in described.values()):
+            namespace["__repr__"] = _repr_of_some
         return super().__new__(cls, name, bases, namespace, frozen=True, kw_only=True, eq=eq)
 
 
@@ -34,10 +36,10 @@ def _fields(bases: tuple[type, ...], namespace: dict[str, Any]) -> dict[str, Fie
     needed = ("__annotations__", "__module__", *hints)
     doc = {"__doc__": "-"}  # without one, ``dataclass`` would write it, which takes long
     body = doc | {each: namespace[each] for each in needed if each in namespace}
-    described: Any = dataclass(init=False, repr=False, eq=False, kw_only=True)(type("", (), body))
+    own: Any = dataclass(init=False, repr=False, eq=False, kw_only=True)(type("", (), body))
     inherited = [getattr(base, "__dataclass_fields__", {}) for base in reversed(bases)]
     return {name: each for part in inherited for name, each in part.items()} | (
-        described.__dataclass_fields__
+        own.__dataclass_fields__
     )
 
 
@@ -45,9 +47,17 @@ def _default(given: Any) -> Any:
     """Return the default as a struct declares it."""
     if not isinstance(given, Field):
         return given
+    if not given.init or not given.compare or given.hash is not None:
+        raise TypeError("A struct has no fields with init, compare or hash.")
     if given.default_factory is not MISSING:
         return msgspec.field(default_factory=given.default_factory)
     return msgspec.field() if given.default is MISSING else given.default
+
+
+def _repr_of_some(value: Any) -> str:
+    """Return the text of a value without the fields that were declared with ``repr=False``."""
+    shown = (f"{each.name}={getattr(value, each.name)!r}" for each in fields(value) if each.repr)
+    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 class Value(msgspec.Struct, metaclass=_ValueType, eq=False):

@@ -54,3 +54,20 @@ def test_equality_can_be_identity() -> None:
 
 def test_values_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(Named(x=1.0, name="a"))) == Named(x=1.0, name="a")
+
+
+class Guarded(Value):
+    name: str
+    secret: str = field(repr=False)
+
+
+def test_secrets_are_not_in_the_text_of_a_value() -> None:
+    assert repr(Guarded(name="a", secret="b")) == "Guarded(name='a')"
+    assert repr(Named(x=1.0, name="a")) == "Named(x=1.0, names=[], name='a')"
+
+
+def test_fields_that_structs_do_not_have_are_refused() -> None:
+    with pytest.raises(TypeError, match="compare"):
+
+        class Wrong(Value):
+            x: float = field(compare=False)

@@ -9,7 +9,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from specviz.kernels.ahead import is_compiling
@@ -39,8 +38,8 @@ class CostsTask(Value):
 
     spec: PairSpec
     config: RunConfig
+    tries: Counter[str]  # the same object in all tasks
     fresh: bool = False
-    tries: Counter[str] = field(default_factory=Counter[str], compare=False)
 
     def do(self, pair: Pair, send: Send) -> None:
         def on_progress(progress: Progress) -> None:
