@@ -46,7 +46,7 @@ class HeadWeights(Protocol):
 
 
 class HeadSettings(Protocol):
-    """What files of a head may state wrongly or not at all; frozen."""
+    """Settings that the files of a head may omit or state wrongly; frozen."""
 
     @property
     def states(self) -> HiddenStates:
