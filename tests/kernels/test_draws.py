@@ -115,7 +115,7 @@ def test_verdicts_are_those_of_the_oracle(seed: int) -> None:
     sampler = Sampler(RunConfig(temperature=1.0))
     found = ChainJudge(Lossless(), sampler).judge(proposal, tensors[2], Draws(tensors[3]))
     assert len(found.path) == accepted
-    assert found.extra_id == oracle.draw(np.float64(last).tolist(), float(uniforms[0]))
+    assert found.extra_id == oracle.draw(last.astype(np.float64).tolist(), float(uniforms[0]))
     assert found.expected == pytest.approx(np.minimum(draft, target[:count]).sum(-1), abs=1e-6)
 
 
