@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from specviz.kernels import ahead
 
 
 def pytest_configure() -> None:
@@ -46,3 +49,13 @@ def _collections_between_modules() -> Iterator[None]:
 @pytest.fixture
 def real_start() -> None:
     """Start worker processes as users do, instead of forking them."""
+
+
+@pytest.fixture
+def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A child process that seems to compile the kernels until it is terminated."""
+    process = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setattr(ahead, "_processes", [process])
+    yield process
+    process.terminate()
+    process.wait()

@@ -7,14 +7,7 @@ from threading import Thread
 import pytest
 
 from specviz.access.sessions import Session, Sessions
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.time
+from tests.access.clock import Clock
 
 
 @pytest.fixture

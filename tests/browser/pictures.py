@@ -86,16 +86,14 @@ def test_film(dashboard: Server, open_page: Callable[..., Any]) -> None:
 
 def test_compare(dashboard: Server, open_page: Callable[..., Any]) -> None:
     link = urlencode([("lane", "gamma=2"), ("lane", "gamma=12")])
-    page = open_page(f"{dashboard.url}/compare?{link}")
-    at_rest(page)
+    page = at_rest(open_page(f"{dashboard.url}/compare?{link}"))
     page.get_by_role("button", name="Compare", exact=True).click()
     own_result(page, '[data-testid="stTable"]')
     picture(page, "compare")
 
 
 def test_tune(dashboard: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(f"{dashboard.url}/tune")
-    at_rest(page)
+    page = at_rest(open_page(f"{dashboard.url}/tune"))
     page.get_by_role("button", name="Compute").click()
     own_result(page, ".st-key-tune_map")
     picture(page, "tune")

@@ -41,13 +41,14 @@ def wait_for_script(page: Any) -> None:
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
 
 
-def at_rest(page: Any) -> None:
-    """Wait until the page is drawn. Not for pages with a fragment that a timer reruns."""
+def at_rest(page: Any) -> Any:
+    """Return the page once it is drawn. Not for pages with a fragment that a timer reruns."""
     page.wait_for_selector("h1")
     page.wait_for_function(
         "getComputedStyle(document.documentElement).getPropertyValue('--shell') !== ''"
     )
     wait_until_still(page, milliseconds=300)
+    return page
 
 
 def state_of(page: Any) -> str:

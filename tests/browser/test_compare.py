@@ -14,9 +14,8 @@ import pytest
 from tests.browser.conftest import Server
 from tests.browser.reading import END, at_rest, next_frame, seek, text_of
 from tests.browser.replay_files import opener
-from tests.browser.test_access import serious_violations
+from tests.browser.test_access import own_violations, serious_violations
 from tests.browser.test_replay_file import FIGURES
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -102,8 +101,7 @@ def same_figures(page: Any, replay: Any) -> None:
 def test_a_comparison_continues_without_its_page_and_stops_from_another(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=2))
-    at_rest(page)
+    page = at_rest(open_page(compare_url(server, "gamma=3", "gamma=6", repeats=2)))
     with server.paused_workers():
         page.get_by_role("button", name="Compare", exact=True).click()
         page.locator(STOP).wait_for()
@@ -144,9 +142,8 @@ def test_prompt_lookup_as_a_lane_on_a_narrow_page(
         "() => document.querySelector('.st-key-compare_lanes').getBoundingClientRect().y"
         " < innerHeight"
     )
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     at_rest(page)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
 
 
 @pytest.mark.thorough  # everything but the drawing is tested without a browser

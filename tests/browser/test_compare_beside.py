@@ -13,9 +13,8 @@ from specviz.store import Library
 from specviz.store.saving import save_run
 from tests.browser.conftest import Server
 from tests.browser.reading import END, at_rest, seek, text_of
-from tests.browser.test_access import serious_violations
+from tests.browser.test_access import own_violations, serious_violations
 from tests.browser.test_compare import table_of
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import cut_off
 from tests.player.races import thrifty
@@ -77,8 +76,7 @@ def test_they_survive_a_reload_and_a_narrow_page_is_accessible(
     at_rest(page)
     assert table_of(page, TABLE) == cells
     expect_narrow(page)
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
     page.emulate_media(color_scheme="dark")
     page.wait_for_selector('.sv[data-theme="dark"]')
     assert serious_violations(page) == []

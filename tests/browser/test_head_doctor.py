@@ -9,8 +9,7 @@ import pytest
 
 from tests.browser.conftest import Server
 from tests.browser.reading import ROUND, at_rest, run_to_its_end
-from tests.browser.test_access import serious_violations
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_access import WITHOUT_STREAMLITS_LIST, own_violations, serious_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import cut_off
 from tests.browser.verdict_cards import CARD
@@ -34,8 +33,7 @@ def test_the_card_of_a_run_says_what_the_head_read(
     box = card.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (420, "dark")])

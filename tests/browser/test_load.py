@@ -10,11 +10,10 @@ import pytest
 
 from tests.browser.conftest import Server
 from tests.browser.reading import at_rest
-from tests.browser.test_access import serious_violations
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_access import WITHOUT_STREAMLITS_LIST, serious_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import cut_off
-from tests.load.scripted_engine import ScriptedEngine, running
+from tests.load.scripted_engine import running_two
 from tests.servers.replaying import Served
 
 pytestmark = pytest.mark.timeout(300)
@@ -31,11 +30,8 @@ SIZES = """wall => [...wall.querySelectorAll('.head > span, .figure *, .entry')]
 
 @pytest.fixture
 def engines() -> Iterator[tuple[Served, Served]]:
-    """Two engines: speculation is 3 times as fast for one user, and slower for eight."""
-    fast = ScriptedEngine(step=lambda users: 0.02 * users, per_step=3)
-    alone = ScriptedEngine(step=lambda _: 0.02)
-    with running(fast) as first, running(alone) as second:
-        yield first, second
+    with running_two(0.02) as both:
+        yield both
 
 
 @pytest.mark.thorough

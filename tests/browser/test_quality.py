@@ -9,8 +9,7 @@ import pytest
 
 from tests.browser.conftest import Server
 from tests.browser.reading import at_rest
-from tests.browser.test_access import serious_violations
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_access import own_violations, serious_violations
 from tests.browser.test_theory_pages import cut_off
 
 LINK = (
@@ -25,9 +24,8 @@ def test_from_the_button_to_the_plot(
     server: Server, open_page: Callable[..., Any], width: int
 ) -> None:
     page = open_page(f"{server.url}/{LINK}", width=width, height=900)
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     at_rest(page)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
     page.locator(".st-key-quality_start button").click()
     page.locator(".st-key-quality_measured .scatterlayer").wait_for(timeout=120_000)
     at_rest(page)

@@ -20,7 +20,7 @@ from specviz.store.tables import rounds_csv
 from specviz.ui.runs import table
 from tests.browser.conftest import ROOT, Server
 from tests.browser.reading import STATUS, at_rest, figure, state_of
-from tests.browser.test_access import serious_violations
+from tests.browser.test_access import own_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import cut_off
 from tests.hostile_traces import MARKUP, SCRIPT, strange_traces
@@ -28,8 +28,6 @@ from tests.store.copied_runs import copy_first_run
 
 FIRST = load_trace(ROOT / "assets" / "first_trace.json")
 TABLE = '[data-testid="stDataFrame"]'
-# Streamlit's own page list on narrow pages has accessibility faults.
-WITHOUT_STREAMLITS_LIST = "[data-testid=stSidebarNavItems] { display: none; }"
 _ROW, _FIRST_ROW, _PADDING = 35, 52, 16  # pixels: rows are drawn on a canvas
 # The row of a run with a simulated size, and the width of a text in the table's font.
 EXAMPLE = RunRow(
@@ -82,8 +80,7 @@ def wait_briefly_for(page: Any, locator: Any, tenths: int = 50) -> bool:
 
 def wait_for_table(page: Any) -> Any:
     page.wait_for_selector(TABLE)
-    at_rest(page)
-    return page
+    return at_rest(page)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +94,7 @@ def test_a_direct_link_shows_the_saved_runs(
     select_row(page, 0)
     assert cut_off(page) == []
     assert_readable(page)
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
 
 
 @pytest.mark.thorough
@@ -125,8 +121,7 @@ ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length
 def test_the_menu_stays_in_place_on_a_page_without_a_sidebar(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{library_server.url}/compare")
-    at_rest(page)
+    page = at_rest(open_page(f"{library_server.url}/compare"))
     before = places_in_menu(page)
     page.get_by_test_id("stTopNavLink").get_by_text("Runs", exact=True).click()
     wait_for_table(page)

@@ -13,8 +13,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from tests.browser.conftest import Server, wait_for_state
 from tests.browser.reading import EMITTED, ROUND, at_rest, count_emitted, set_slider
-from tests.browser.test_access import serious_violations
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_access import WITHOUT_STREAMLITS_LIST, serious_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import cut_off
 from tests.browser.test_tune import tab_to

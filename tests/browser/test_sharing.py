@@ -138,8 +138,7 @@ def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) ->
 def test_a_page_keeps_its_settings_while_another_is_open(
     server: Server, open_page: Callable[..., Any], path: str, prefix: str
 ) -> None:
-    page = open_page(f"{server.url}/{path}")
-    at_rest(page)
+    page = at_rest(open_page(f"{server.url}/{path}"))
     set_slider(page, f"{prefix}length", 2)
     at_rest(page)
     prompt = page.locator(f".st-key-{prefix}prompt textarea")

@@ -131,8 +131,7 @@ def test_further_views_are_accessible(
         paused = {f"{name}_pause": "true"} if name in ("rejections", "bias") else {}
         scheme = ("light", "dark")[place % 2]
         query = urlencode({key: value, **paused})
-        page = open_page(f"{untouched.url}/{name}?{query}", scheme=scheme)
-        at_rest(page)
+        page = at_rest(open_page(f"{untouched.url}/{name}?{query}", scheme=scheme))
         page.get_by_text(value, exact=True).locator("visible=true").first.wait_for()
         assert page.locator('[data-testid="stException"], .katex-error').count() == 0
         assert serious_violations(page) == [], value
@@ -184,8 +183,7 @@ def test_the_menu_marks_the_open_page(
     server: Server, open_page: Callable[..., Any], path: str, marked: str
 ) -> None:
     """Streamlit marks neither a menu nor the first page by its name."""
-    page = open_page(f"{server.url}/{path}")
-    at_rest(page)
+    page = at_rest(open_page(f"{server.url}/{path}"))
     weights = {
         part: page.locator(f'[data-testid="stTopNav{part}"]').first.evaluate(WEIGHT)
         for part in ("Section", "Link")

@@ -32,8 +32,7 @@ def server(serve: Callable[..., Server]) -> Server:
 def test_from_the_button_to_the_head_in_watch(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{server.url}/train?{urlencode(TINY)}")
-    at_rest(page)
+    page = at_rest(open_page(f"{server.url}/train?{urlencode(TINY)}"))
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("The draft: EAGLE-3 head").wait_for(timeout=150_000)
     at_rest(page)
@@ -54,8 +53,7 @@ def test_from_the_button_to_the_head_in_watch(
 def test_the_costs_fit_the_window(
     server: Server, open_page: Callable[..., Any], width: int
 ) -> None:
-    page = open_page(f"{server.url}/train?train_kind=Medusa", width=width, height=900)
-    at_rest(page)
+    page = at_rest(open_page(f"{server.url}/train?train_kind=Medusa", width=width, height=900))
     page.get_by_text("predicted").first.wait_for(timeout=60_000)
     assert page.evaluate(
         "() => document.querySelector('[data-testid=stMain]').scrollWidth <= innerWidth"

@@ -14,8 +14,7 @@ import pytest
 
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import at_rest
-from tests.browser.test_access import serious_violations
-from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_access import own_violations, serious_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import cut_off
 from tests.browser.time_bounds import Machine
@@ -111,8 +110,7 @@ def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> 
         at_rest(page)
         assert_readable(page)
         assert cut_off(page) == [], tab
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
 
 
 @pytest.mark.thorough
@@ -122,8 +120,7 @@ def test_methods_of_a_link_are_ranked_and_opened(
     """The tree is measured in short runs; an unknown method is reported and left out."""
     methods = [("tune_ways", each) for each in ("rule=block", "branching=2x1", "rule=magic")]
     link = urlencode([("tune_length", "32"), ("tune_tab", "Which draft?"), *methods])
-    page = open_page(f"{server.url}/tune?{link}", width=420, height=860)
-    at_rest(page)
+    page = at_rest(open_page(f"{server.url}/tune?{link}", width=420, height=860))
     page.get_by_text("rule=magic is left out.").wait_for(timeout=30_000)
     click_compute(page)
     table = page.locator(".st-key-tune_ranking")
@@ -132,8 +129,7 @@ def test_methods_of_a_link_are_ranked_and_opened(
     at_rest(page)
     assert_readable(page)
     assert cut_off(page) == []
-    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
-    assert serious_violations(page) == []
+    assert own_violations(page) == []
     if where := os.environ.get("SPECVIZ_SHOT"):
         page.screenshot(path=where, full_page=True)
     page.get_by_role("button", name="Compare the first 4").click()
@@ -170,8 +166,7 @@ def wait_until_running(page: Any) -> None:
 def test_keyboard_use_while_the_pair_is_unloaded(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(tune_url(server, **LONG))
-    at_rest(page)
+    page = at_rest(open_page(tune_url(server, **LONG)))
     tab_to(page, "Compute")
     page.keyboard.press("Enter")
     wait_until_running(page)
@@ -193,8 +188,7 @@ def compute_again(server: Server, page: Any) -> None:
 def test_a_killed_worker_is_reported_and_computing_again_works(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(tune_url(server, **LONG))
-    at_rest(page)
+    page = at_rest(open_page(tune_url(server, **LONG)))
     click_compute(page)
     wait_until_running(page)
     (pid,) = server.worker_pids()

@@ -177,7 +177,7 @@ def places(kept: Places, tmp_path: Path) -> Places:
     return kept | {"new": str(tmp_path / "new")}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def errors(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     """Collect the errors that the command line prints; no network, no GPU."""
     found: list[Exception] = []
@@ -262,7 +262,6 @@ def test_an_error_names_its_remedy(
 def test_following_a_remedy_works(
     case: Case,
     places: Places,
-    errors: list[Exception],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -282,7 +281,6 @@ def test_another_value_passes_the_check(
     wrong: str,
     right: str,
     places: Places,
-    errors: list[Exception],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -295,7 +293,7 @@ def test_another_value_passes_the_check(
 
 
 def test_suffix_texts_of_the_library_need_a_run(
-    places: Places, errors: list[Exception], capsys: pytest.CaptureFixture[str]
+    places: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = f"--target {places['target']} --draft {places['draft']} --max-new-tokens 8 --threads 1"
     lookup = f"run Once {pair} --no-baseline --drafter suffix --suffix-texts library"
@@ -313,7 +311,6 @@ def test_a_page_recommends_a_command_for_a_custom_drafter() -> None:
 
 def test_a_new_data_folder_replaces_an_unusable_library(
     places: Places,
-    errors: list[Exception],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -14,7 +14,7 @@ from specviz.record.trace import Round
 from tests.engine.heads.test_head_runs import SHORT, WRITERS, settings, with_head
 from tests.engine.heads.tiny_heads import LAYERS, VOCABULARY
 from tests.engine.models import noisy_copy, pair_of, tiny_model
-from tests.engine.playing import config, play
+from tests.engine.playing import EXACT_METHODS, config, play
 
 # The rounds of these run entirely on the device.
 GRAPHED_METHODS: dict[str, dict[str, Any]] = {
@@ -27,23 +27,14 @@ GRAPHED_METHODS: dict[str, dict[str, Any]] = {
     "no record": {"record": False},
 }
 # The host drives the rounds of these.
-STEPWISE_METHODS: dict[str, dict[str, Any]] = {
-    "block": {"rule": "block"},
-    "coupled": {"rule": "coupled"},
-    "match": {"rule": "match"},
-    "drafts": {"num_drafts": 3},
-    "drafts that differ": {"num_drafts": 3, "replacement": False},
-    "tree": {"branching": (3, 2, 1)},
+STEPWISE_METHODS = EXACT_METHODS | {
     "greedy tree": {"branching": (3, 2, 1), "temperature": 0.0},
-    "tree by matching": {"branching": (3, 2, 1), "rule": "match"},
-    "dynamic tree": {"dynamic_tree": (4, 12)},
-    "dynamic tree by matching": {"dynamic_tree": (4, 12), "rule": "match"},
     "sure": {"draft_until": "confidence:0.5"},
-    "early exit": {"drafter": "early-exit:1"},
     "prompt lookup": {"drafter": "prompt-lookup"},
 }
-HEADS = tuple(WRITERS)
-HEAD_TREES = ("eagle", "eagle3", "medusa")
+_TREES: list[dict[str, Any]] = [{"branching": (3, 2, 1)}, {"dynamic_tree": (4, 12)}]
+# Kinds of heads, each with the settings of the trees that it is tested with.
+HEADS = {kind: _TREES if kind in ("eagle", "eagle3", "medusa") else [] for kind in WRITERS}
 
 
 @cache

@@ -132,7 +132,11 @@ def tiny_model(
     **changes: Any,
 ) -> PreTrainedModel:
     """Random weights of standard deviation ``sigma``; norms and biases as initialised."""
-    model = build(tiny_config(family, vocabulary, **changes), seed)
+    return wide(build(tiny_config(family, vocabulary, **changes), seed), seed, sigma)
+
+
+def wide(model: PreTrainedModel, seed: int = 0, sigma: float = 0.3) -> PreTrainedModel:
+    """Draw all matrices again, with standard deviation ``sigma``."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -21,6 +21,20 @@ OWN_STEPS = tuple(
     pytest.param(each, marks=pytest.mark.thorough) if each == "library" else each for each in STEPS
 )
 
+# Settings of methods whose texts have the target's distribution.
+EXACT_METHODS: dict[str, dict[str, Any]] = {
+    "block": {"rule": "block"},
+    "coupled": {"rule": "coupled"},
+    "match": {"rule": "match"},
+    "drafts": {"num_drafts": 3},
+    "drafts that differ": {"num_drafts": 3, "replacement": False},
+    "tree": {"branching": (3, 2, 1)},
+    "tree by matching": {"branching": (3, 2, 1), "rule": "match"},
+    "dynamic tree": {"dynamic_tree": (4, 12)},
+    "dynamic tree by matching": {"dynamic_tree": (4, 12), "rule": "match"},
+    "early exit": {"drafter": "early-exit:1"},
+}
+
 
 @cache
 def llama_pair(step: str) -> Pair:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import transformers as hf
 from transformers import PreTrainedModel
 
-from tests.engine.models import VOCABULARY, build, stir
+from tests.engine.models import VOCABULARY, build, stir, wide
 
 _SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -152,13 +151,3 @@ def recurrent_model(family: str, *, seed: int = 0, sigma: float = 0.3) -> PreTra
     """Random matrices of standard deviation ``sigma``; perturbed norms and biases."""
     config = hf.AutoConfig.for_model(family, **_CONFIGS[family])
     return stir(wide(build(config, seed), seed, sigma))
-
-
-def wide(model: PreTrainedModel, seed: int = 0, sigma: float = 0.3) -> PreTrainedModel:
-    """Draw all matrices again, with standard deviation ``sigma``."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(0.0, sigma, generator=generator)
-    return model

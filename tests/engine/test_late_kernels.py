@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
 from threading import Timer
 
 import pytest
@@ -16,7 +15,7 @@ from specviz.engine.loading import compatibility, hardware
 from specviz.engine.loading.opening import no_progress
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.pair import Pair
-from specviz.kernels import ahead, readiness
+from specviz.kernels import readiness
 from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
@@ -24,16 +23,6 @@ from specviz.record.trace import RunConfig
 
 SPEC = PairSpec(device="cpu", threads=1)
 GREEDY = RunConfig(temperature=0.0, max_new_tokens=24)
-
-
-@pytest.fixture
-def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    """A child process that seems to compile the kernels until it is terminated."""
-    process = subprocess.Popen(["sleep", "60"])
-    monkeypatch.setattr(ahead, "_processes", [process])
-    yield process
-    process.terminate()
-    process.wait()
 
 
 def uses_kernels(pair: Pair) -> bool:

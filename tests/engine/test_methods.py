@@ -20,22 +20,12 @@ from specviz.store import Library
 from specviz.store.saving import save_run
 from specviz.store.traces import trace_from_json, trace_to_json
 from specviz.tune.audit import Audit
-from tests.engine.playing import PROMPT, llama_pair
+from tests.engine.playing import EXACT_METHODS, PROMPT, llama_pair
 from tests.traces import make_costs, make_trace
 
-EXACT = {
-    "block": {"rule": "block"},
-    "coupled": {"rule": "coupled"},
-    "match": {"rule": "match"},
-    "drafts": {"num_drafts": 3},
-    "drafts that differ": {"num_drafts": 3, "replacement": False},
-    "tree": {"branching": (3, 2, 1)},
-    "tree by matching": {"branching": (3, 2, 1), "rule": "match"},
-    "dynamic tree": {"dynamic_tree": (4, 12)},
-    "dynamic tree by matching": {"dynamic_tree": (4, 12), "rule": "match"},
+EXACT = EXACT_METHODS | {
     "sure": {"draft_until": "confidence:0.5", "gamma": 6},
     "oracle": {"draft_until": "oracle", "gamma": 6},
-    "early exit": {"drafter": "early-exit:1"},
 }
 TREES = ("tree", "tree by matching", "dynamic tree", "dynamic tree by matching")
 SEVERAL = {"drafts", "drafts that differ", *TREES}

@@ -20,7 +20,6 @@ from specviz.engine.graphed import lanes
 from specviz.record.pairs import GRAPHED
 from tests.engine.device_runs import (
     GRAPHED_METHODS,
-    HEAD_TREES,
     HEADS,
     STEPWISE_METHODS,
     forked_methods,
@@ -72,9 +71,7 @@ def test_rounds_driven_by_the_host_equal_those_on_the_cpu(method: str, step: str
     [pytest.param(each, marks=() if each == "eagle3" else pytest.mark.thorough) for each in HEADS],
 )
 def test_rounds_of_a_head_equal_those_on_the_cpu(kind: str, tmp_path: Path) -> None:
-    shapes: list[dict[str, Any]] = [{}, {"temperature": 0.0, "rule": "match"}]
-    if kind in HEAD_TREES:
-        shapes += [{"branching": (3, 2, 1)}, {"dynamic_tree": (4, 12)}]
+    shapes: list[dict[str, Any]] = [{}, {"temperature": 0.0, "rule": "match"}, *HEADS[kind]]
     for chosen in shapes:
         known = head_rounds("cpu", kind, tmp_path, length=8, **chosen)
         with pretended_gpu():

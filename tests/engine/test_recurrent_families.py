@@ -25,9 +25,10 @@ from tests.engine.models import (
     noisy_copy,
     pair_of,
     small_tokenizer,
+    wide,
     write_model,
 )
-from tests.engine.recurrent_models import RECURRENT, recurrent_model, wide
+from tests.engine.recurrent_models import RECURRENT, recurrent_model
 
 LENGTH = 30
 PROMPT = tuple(range(40, 53))

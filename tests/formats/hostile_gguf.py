@@ -72,6 +72,11 @@ def _with_tokens(model: bytes, *keys: bytes, pre: bytes = b"gpt-2") -> list[byte
     return [LLAMA, tokens, *(key(name, 8, text(value)) for name, value in names), *keys]
 
 
+def _with_tensor(name: bytes, kind: int = 0) -> bytes:
+    """Return a Llama with a tokenizer and one tensor, of this type."""
+    return made(_with_tokens(b"llama"), [tensor(name, (8,), kind, 0)], _DATA)
+
+
 def _scaled(kind: bytes) -> bytes:
     return key(b"llama.rope.scaling.type", 8, text(kind))
 
@@ -111,20 +116,12 @@ UNUSABLE: dict[str, tuple[bytes, str]] = {
         made(_with_tokens(b"gpt2", _scaled(b"yarn")), _ONE, _DATA),
         "RoPE scaling of the type yarn is not supported",
     ),
-    "long and short factors": (
-        made(_with_tokens(b"llama"), [tensor(b"rope_factors_long.weight", (8,), 0, 0)], _DATA),
-        "long and short factors",
-    ),
-    "experts": (
-        made(_with_tokens(b"llama"), [tensor(b"blk.0.ffn_up_exps.weight", (8,), 0, 0)], _DATA),
-        "mixtures of experts are not supported",
-    ),
+    "long and short factors": (_with_tensor(b"rope_factors_long.weight"), "long and short factors"),
+    "experts": (_with_tensor(b"blk.0.ffn_up_exps.weight"), "mixtures of experts are not supported"),
     "a vision model with its text model": (
-        made(_with_tokens(b"llama"), [tensor(b"v.blk.0.attn_q.weight", (8,), 0, 0)], _DATA),
-        "a vision model",
+        _with_tensor(b"v.blk.0.attn_q.weight"), "a vision model",
     ),
     "a type of weights that is not read": (
-        made(_with_tokens(b"llama"), [tensor(b"x", (8,), 24, 0)], _DATA),
-        "the quantization I8 is not supported",
+        _with_tensor(b"x", kind=24), "the quantization I8 is not supported",
     ),
 }  # fmt: skip

@@ -13,7 +13,6 @@ from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.record.pairs import GRAPHED
 from tests.engine.device_runs import (
     GRAPHED_METHODS,
-    HEAD_TREES,
     HEADS,
     STEPWISE_METHODS,
     forked_methods,
@@ -54,9 +53,7 @@ def test_rules_trees_and_drafters_decode_the_rounds_of_the_cpu(
 def test_heads_and_their_trees_decode_the_rounds_of_the_cpu(
     device: str, kind: str, tmp_path: Path
 ) -> None:
-    shapes: list[dict[str, Any]] = [{}, {"temperature": 0.0}, {"rule": "match"}]
-    if kind in HEAD_TREES:
-        shapes += [{"branching": (3, 2, 1)}, {"dynamic_tree": (4, 12)}]
+    shapes: list[dict[str, Any]] = [{}, {"temperature": 0.0}, {"rule": "match"}, *HEADS[kind]]
     for chosen in shapes:
         found, known = (head_rounds(each, kind, tmp_path, **chosen) for each in (device, "cpu"))
         assert [decisions(each) for each in found] == [decisions(each) for each in known], chosen

@@ -14,8 +14,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from specviz.figures.load_advice import VLLM_SETTING
 from specviz.figures.load_figures import LoadFigures, load_figures
@@ -41,19 +43,13 @@ Addresses = AbstractContextManager[tuple[str, str]]
 
 
 @contextmanager
-def vllm() -> Iterator[tuple[str, str]]:
+def with_and_without(
+    start: Callable[..., AbstractContextManager[str]], **speculation: Any
+) -> Iterator[tuple[str, str]]:
+    """Start an engine twice: with these settings of speculation, and without speculation."""
     with (
-        real_engines.vllm(at_once=MOST) as address,
-        real_engines.vllm(speculative=False, at_once=MOST) as alone,
-    ):
-        yield address, alone
-
-
-@contextmanager
-def llamacpp() -> Iterator[tuple[str, str]]:
-    with (
-        real_engines.llamacpp(at_once=MOST) as address,
-        real_engines.llamacpp(speculative=False, at_once=MOST) as alone,
+        start(at_once=MOST, **speculation) as address,
+        start(speculative=False, at_once=MOST) as alone,
     ):
         yield address, alone
 
@@ -65,11 +61,9 @@ def vllm_chat() -> Iterator[tuple[str, str]]:
         real_engines.write_chat_model(target)
         head = export(real_engines.chat_head(), "speculators", out, target=str(target)).folder
         drafting = Drafting(method="eagle3", place=head)
-        with (
-            real_engines.vllm(model=target, drafting=drafting, gamma=3, at_once=MOST) as address,
-            real_engines.vllm(model=target, speculative=False, at_once=MOST) as alone,
-        ):
-            yield address, alone
+        start = partial(real_engines.vllm, model=target)
+        with with_and_without(start, drafting=drafting, gamma=3) as addresses:
+            yield addresses
 
 
 @contextmanager
@@ -84,27 +78,20 @@ def llamacpp_chat() -> Iterator[tuple[str, str]]:
             real_engines.chat_head(), "gguf", Path(temporary), target=str(target)
         ).files
         drafting = Drafting(method="draft-eagle3", place=head)
-        with (
-            real_engines.llamacpp(model=model, drafting=drafting, gamma=3, at_once=MOST) as address,
-            real_engines.llamacpp(model=model, speculative=False, at_once=MOST) as alone,
-        ):
-            yield address, alone
+        start = partial(real_engines.llamacpp, model=model)
+        with with_and_without(start, drafting=drafting, gamma=3) as addresses:
+            yield addresses
 
 
-@contextmanager
-def vllm_with_schedule() -> Iterator[tuple[str, str]]:
+def vllm_with_schedule() -> Addresses:
     """Start vLLM so that it speculates for one or two requests, and not for more."""
     settings = {VLLM_SETTING: [[1, 2, real_engines.GAMMA], [3, MOST, 0]]}
-    with (
-        real_engines.vllm(at_once=MOST, settings=settings) as address,
-        real_engines.vllm(speculative=False, at_once=MOST) as alone,
-    ):
-        yield address, alone
+    return with_and_without(real_engines.vllm, settings=settings)
 
 
 NAMES: dict[str, tuple[Callable[[], Addresses], LoadSettings]] = {
-    "vllm": (vllm, STORIES),
-    "llamacpp": (llamacpp, STORIES),
+    "vllm": (partial(with_and_without, real_engines.vllm), STORIES),
+    "llamacpp": (partial(with_and_without, real_engines.llamacpp), STORIES),
     "vllm-chat": (vllm_chat, CHATS),
     "llamacpp-chat": (llamacpp_chat, CHATS),
 }

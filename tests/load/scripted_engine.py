@@ -125,6 +125,18 @@ def running(engine: ScriptedEngine, models: tuple[str, ...] = ("tiny",)) -> Iter
         yield server
 
 
+@contextmanager
+def running_two(seconds: float) -> Iterator[tuple[Served, Served]]:
+    """Run an engine that speculates, and one that does not, whose step takes ``seconds``.
+
+    The first is 3 times as fast for one user, and slower for more than three users.
+    """
+    fast = ScriptedEngine(step=lambda users: seconds * users, per_step=3)
+    alone = ScriptedEngine(step=lambda _: seconds)
+    with running(fast) as first, running(alone) as second:
+        yield first, second
+
+
 def info_at(address: str, *, speculates: bool = True) -> ServerInfo:
     return ServerInfo(
         address=address, engine="vllm", version="0.32.0", model="tiny",

@@ -20,7 +20,7 @@ from tests.oracles.couplings import (
     match,
     token_matching_rule,
 )
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Pair, pairs
 from tests.theory.kernels import ROUNDING, both, seeds, sizes, steady
 
 
@@ -29,9 +29,7 @@ def for_pairs(test: Callable[..., None]) -> Callable[..., None]:
 
 
 @for_pairs
-def test_marginals_are_both_distributions(
-    pair: tuple[Distribution, Distribution],
-) -> None:
+def test_marginals_are_both_distributions(pair: Pair) -> None:
     joint = coupled(*pair)
     assert joint.sum(axis=1) == pytest.approx(pair[0], abs=ROUNDING)
     assert joint.sum(axis=0) == pytest.approx(pair[1], abs=ROUNDING)
@@ -39,9 +37,7 @@ def test_marginals_are_both_distributions(
 
 
 @for_pairs
-def test_acceptance_lies_between_its_floor_and_the_overlap(
-    pair: tuple[Distribution, Distribution],
-) -> None:
+def test_acceptance_lies_between_its_floor_and_the_overlap(pair: Pair) -> None:
     accepted = coupled_acceptance(*pair)
     assert accepted == pytest.approx(float(np.trace(coupled(*pair))), abs=ROUNDING)
     assert accepted >= coupled_floor(*pair) - ROUNDING

@@ -20,7 +20,7 @@ from tests.oracles.own_odds import (
     token_odds,
 )
 from tests.oracles.trees import sibling_outcome
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Distribution, Pair, pairs
 
 CLOSED: dict[
     str,
@@ -42,7 +42,7 @@ CLOSED: dict[
 @pytest.mark.parametrize("name", CLOSED)
 @given(pair=pairs(2, 6))
 @settings(max_examples=60, deadline=None)
-def test_closed_forms_equal_enumeration(name: str, pair: tuple[Distribution, Distribution]) -> None:
+def test_closed_forms_equal_enumeration(name: str, pair: Pair) -> None:
     closed, decide = CLOSED[name]
     found = decide(*pair)
     for token in np.flatnonzero(pair[1]).tolist():
@@ -51,9 +51,7 @@ def test_closed_forms_equal_enumeration(name: str, pair: tuple[Distribution, Dis
 
 @given(pairs(2, 6), st.integers(1, 4))
 @settings(max_examples=60)
-def test_mean_over_tokens_is_the_acceptance(
-    pair: tuple[Distribution, Distribution], count: int
-) -> None:
+def test_mean_over_tokens_is_the_acceptance(pair: Pair, count: int) -> None:
     draft, target = pair
     tokens = np.flatnonzero(target).tolist()
     mean = sum(target[token] * multi_draft_odds(draft, target, token, count) for token in tokens)

@@ -23,7 +23,7 @@ from specviz.theory.rounds import (
     round_bias,
 )
 from tests.oracles.trees import multi_draft_distribution, sibling_outcome, tree_distribution
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Distribution, Pair, pairs
 from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes
 
 COUNTS = st.integers(1, 4)
@@ -32,9 +32,7 @@ SHAPES = [(3, 2, 1), (2, 2, 2, 2), (4, 1, 2), (1, 3)]
 
 @given(pairs(2, 6), COUNTS, st.booleans())
 @settings(max_examples=80, deadline=None)
-def test_siblings_emit_the_target_distribution(
-    pair: tuple[Distribution, Distribution], count: int, replacement: bool
-) -> None:
+def test_siblings_emit_the_target_distribution(pair: Pair, count: int, replacement: bool) -> None:
     found = sibling_outcome(*pair, count, replacement=replacement)
     assert found.emitted == pytest.approx(pair[1], abs=ROUNDING)
 
@@ -140,9 +138,7 @@ def test_tree_distribution_equals_brute_force(shape: tuple[int, ...], replacemen
 
 @given(pairs(2, 6), COUNTS)
 @settings(max_examples=60, deadline=None)
-def test_with_replacement_equals_recursive_rejection(
-    pair: tuple[Distribution, Distribution], count: int
-) -> None:
+def test_with_replacement_equals_recursive_rejection(pair: Pair, count: int) -> None:
     found = sibling_outcome(*pair, count, replacement=True)
     assert found.accepted.sum() == pytest.approx(multidraft.recursive(*pair, count), abs=ROUNDING)
     chosen, none = root_step(*pair, count, True)

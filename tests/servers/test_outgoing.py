@@ -85,6 +85,13 @@ def answers(handler: Handler) -> None:
     handler.wfile.write(body)
 
 
+@pytest.fixture
+def port() -> Iterator[str]:
+    """The port of a server that answers with the name it was asked for."""
+    with served({"/v1/models": Page(behave=answers)}) as server:
+        yield server.address.rpartition(":")[2]
+
+
 # Attacks. Another page listens at "lab.example"; everything else must be refused.
 
 UNLISTED = [
@@ -176,46 +183,38 @@ def test_a_name_that_resolves_to_metadata_is_refused(
 
 
 def test_the_checked_address_is_contacted_even_if_the_name_changes(
-    outgoing: Outgoing, resolver: Resolver
+    outgoing: Outgoing, resolver: Resolver, port: str
 ) -> None:
-    with served({"/v1/models": Page(behave=answers)}) as server:
-        port = server.address.rpartition(":")[2]
-        resolver.answers = {"lab.example": [["127.0.0.1"], ["169.254.169.254"]]}
-        outgoing.rules = rules("lab.example", "127.0.0.0/8")
-        found = reply(f"http://lab.example:{port}")
+    resolver.answers = {"lab.example": [["127.0.0.1"], ["169.254.169.254"]]}
+    outgoing.rules = rules("lab.example", "127.0.0.0/8")
+    found = reply(f"http://lab.example:{port}")
     assert found == {"host": f"lab.example:{port}"}
     assert resolver.asked == ["lab.example"]  # only once: nothing is resolved after the check
 
 
 def test_a_rebound_name_is_refused_at_the_next_request(
-    outgoing: Outgoing, resolver: Resolver
+    outgoing: Outgoing, resolver: Resolver, port: str
 ) -> None:
-    with served({"/v1/models": Page(behave=answers)}) as server:
-        port = server.address.rpartition(":")[2]
-        resolver.answers = {"lab.example": [["127.0.0.1"], ["127.0.0.2"]]}
-        outgoing.rules = rules("lab.example", "127.0.0.1")
-        connection = Connection(f"http://lab.example:{port}", key=SERVER_KEY, allow_remote=True,
-                                limits=SHORT)  # fmt: skip
-        assert connection.get("/v1/models") is not None
-        with pytest.raises(ServerError, match="private or reserved"):
-            connection.get("/v1/models")
+    resolver.answers = {"lab.example": [["127.0.0.1"], ["127.0.0.2"]]}
+    outgoing.rules = rules("lab.example", "127.0.0.1")
+    connection = Connection(f"http://lab.example:{port}", key=SERVER_KEY, allow_remote=True,
+                            limits=SHORT)  # fmt: skip
+    assert connection.get("/v1/models") is not None
+    with pytest.raises(ServerError, match="private or reserved"):
+        connection.get("/v1/models")
 
 
-def test_the_next_address_is_tried(outgoing: Outgoing, resolver: Resolver) -> None:
-    with served({"/v1/models": Page(behave=answers)}) as server:
-        port = server.address.rpartition(":")[2]
-        resolver.answers = {"lab.example": [["127.0.0.77", "127.0.0.1"]]}
-        outgoing.rules = rules("lab.example", "127.0.0.0/8")
-        assert reply(f"http://lab.example:{port}") is not None
+def test_the_next_address_is_tried(outgoing: Outgoing, resolver: Resolver, port: str) -> None:
+    resolver.answers = {"lab.example": [["127.0.0.77", "127.0.0.1"]]}
+    outgoing.rules = rules("lab.example", "127.0.0.0/8")
+    assert reply(f"http://lab.example:{port}") is not None
 
 
-def test_localhost_works_on_an_open_dashboard(outgoing: Outgoing) -> None:
-    with served({"/v1/models": Page(behave=answers)}) as server:
-        port = server.address.rpartition(":")[2]
-        outgoing.rules = rules(only_listed=False)
-        assert reply(f"localhost:{port}") == {"host": f"localhost:{port}"}
-        outgoing.rules = rules("localhost")
-        assert reply(f"localhost:{port}") == {"host": f"localhost:{port}"}
+def test_localhost_works_on_an_open_dashboard(outgoing: Outgoing, port: str) -> None:
+    outgoing.rules = rules(only_listed=False)
+    assert reply(f"localhost:{port}") == {"host": f"localhost:{port}"}
+    outgoing.rules = rules("localhost")
+    assert reply(f"localhost:{port}") == {"host": f"localhost:{port}"}
 
 
 def test_a_redirect_is_not_followed(outgoing: Outgoing) -> None:
@@ -237,7 +236,7 @@ def test_a_name_without_address_is_an_error(outgoing: Outgoing, resolver: Resolv
 
 
 def test_the_certificate_is_checked_for_the_name(
-    outgoing: Outgoing, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+    outgoing: Outgoing, resolver: Resolver, monkeypatch: pytest.MonkeyPatch, port: str
 ) -> None:
     import ssl
 
@@ -248,12 +247,10 @@ def test_the_certificate_is_checked_for_the_name(
         raise OSError("stop here")
 
     monkeypatch.setattr(ssl.SSLContext, "wrap_socket", wrap)
-    with served({"/v1/models": Page(behave=answers)}) as server:
-        port = server.address.rpartition(":")[2]
-        resolver.answers = {"lab.example": [["127.0.0.1"]]}
-        outgoing.rules = rules("lab.example", "127.0.0.1")
-        refusal(f"https://lab.example:{port}")
-        refusal(f"https://127.0.0.1:{port}")
+    resolver.answers = {"lab.example": [["127.0.0.1"]]}
+    outgoing.rules = rules("lab.example", "127.0.0.1")
+    refusal(f"https://lab.example:{port}")
+    refusal(f"https://127.0.0.1:{port}")
     assert names == ["lab.example", "127.0.0.1"]
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 Distribution = NDArray[np.float64]
+Pair = tuple[Distribution, Distribution]  # draft and target
 
 
 def _normalised(weights: list[float]) -> Distribution:
@@ -15,9 +16,7 @@ def _normalised(weights: list[float]) -> Distribution:
 
 
 @st.composite
-def pairs(
-    draw: st.DrawFn, smallest: int = 2, largest: int = 7
-) -> tuple[Distribution, Distribution]:
+def pairs(draw: st.DrawFn, smallest: int = 2, largest: int = 7) -> Pair:
     """Draft and target over the same few tokens; some tokens have probability 0."""
     size = draw(st.integers(smallest, largest))
     weight = st.one_of(st.just(0.0), st.floats(0.001, 1.0))

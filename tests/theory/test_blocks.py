@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import blocks
 from specviz.theory.examples import REF5, SWAPPED, Example
 from specviz.theory.tradeoff import total_variation
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Distribution, Pair, pairs
 
 # gamma: candidates accepted by token verification, by block verification, and the bound.
 SWAPPED_COUNTS = {
@@ -56,7 +56,7 @@ def test_curves_are_the_counts_for_each_gamma() -> None:
 
 @given(pairs(2, 4))
 @settings(max_examples=40)
-def test_token_block_bound_in_order(pair: tuple[Distribution, Distribution]) -> None:
+def test_token_block_bound_in_order(pair: Pair) -> None:
     for gamma in (1, 2, 5):
         token, block, bound = counts(*pair, gamma)
         assert token <= block + 1e-10
@@ -67,7 +67,7 @@ def test_token_block_bound_in_order(pair: tuple[Distribution, Distribution]) -> 
 
 @given(pairs(2, 3))
 @settings(max_examples=25)
-def test_the_bound_is_the_overlap_of_whole_blocks(pair: tuple[Distribution, Distribution]) -> None:
+def test_the_bound_is_the_overlap_of_whole_blocks(pair: Pair) -> None:
     overlaps = 0.0
     for length in range(1, 5):
         distributions = [

@@ -23,7 +23,7 @@ from specviz.theory.evalues import (
     log_factors,
     preferred,
 )
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Distribution, Pair, pairs
 
 PLACES: tuple[Place, ...] = ("start", "after an acceptance", "after a rejection", "bonus")
 DRAFT = np.array([0.5, 0.2, 0.2, 0.1])
@@ -39,9 +39,7 @@ def factors(draft: Distribution, target: Distribution, place: Place) -> Distribu
 
 
 @given(pairs(), st.sampled_from(PLACES))
-def test_every_bet_is_fair_under_the_null(
-    distributions: tuple[Distribution, Distribution], place: Place
-) -> None:
+def test_every_bet_is_fair_under_the_null(distributions: Pair, place: Place) -> None:
     draft, target = distributions
     found = factors(draft, target, place)
     assert found.shape[1] == len(SETS) * len(GROUPS) * len(STAKES)
@@ -50,9 +48,7 @@ def test_every_bet_is_fair_under_the_null(
 
 
 @given(pairs(largest=4), st.integers(0, 3))
-def test_the_mean_of_all_bets_is_fair_over_several_tokens(
-    distributions: tuple[Distribution, Distribution], turn: int
-) -> None:
+def test_the_mean_of_all_bets_is_fair_over_several_tokens(distributions: Pair, turn: int) -> None:
     """Over all texts of three tokens with different distributions the expected wealth is 1."""
     draft, target = distributions
     size = len(target)

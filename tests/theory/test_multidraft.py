@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import multidraft
 from specviz.theory.examples import REF5
 from specviz.theory.multidraft import acceptance_curves
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Pair, pairs
 
 # k: naive, recursive, k-SEQ and its rho, optimal, without replacement, top-k.
 TABLE = {
@@ -43,7 +43,7 @@ def test_the_table_as_printed() -> None:
 
 @given(pairs(2, 5), st.integers(1, 5))
 @settings(max_examples=80)
-def test_optimal_bounds_every_rule(pair: tuple[Distribution, Distribution], k: int) -> None:
+def test_optimal_bounds_every_rule(pair: Pair, k: int) -> None:
     draft, target = pair
     sets = itertools.chain.from_iterable(
         itertools.combinations(range(len(draft)), size) for size in range(len(draft) + 1)
@@ -61,7 +61,7 @@ def test_optimal_bounds_every_rule(pair: tuple[Distribution, Distribution], k: i
 
 @given(pairs(2, 5))
 @settings(max_examples=60)
-def test_without_replacement_reaches_1(pair: tuple[Distribution, Distribution]) -> None:
+def test_without_replacement_reaches_1(pair: Pair) -> None:
     curve = multidraft.without_replacement(*pair, len(pair[0]))
     assert curve[0] == pytest.approx(float(np.minimum(*pair).sum()), abs=1e-9)
     assert curve[-1] == pytest.approx(1.0, abs=1e-9)

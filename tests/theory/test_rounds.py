@@ -20,7 +20,7 @@ from specviz.theory.rounds import (
     token_verification,
 )
 from specviz.theory.stopping import after_unlikely, before_unsure, drop_unlikely
-from tests.theory.distributions import Distribution, pairs
+from tests.theory.distributions import Distribution, Pair, pairs
 from tests.theory.kernels import ROUNDING, both, seeds, sizes, steady
 
 THREE = np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.3, 0.3])
@@ -70,9 +70,7 @@ def test_ending_a_block_at_a_failed_test_is_biased() -> None:
 
 @given(pairs(2, 6))
 @settings(max_examples=60)
-def test_recovering_from_the_target_is_biased(
-    pair: tuple[Distribution, Distribution],
-) -> None:
+def test_recovering_from_the_target_is_biased(pair: Pair) -> None:
     draft, target = map(steady, pair)
     careless = rule_from(
         tradeoff.lossless, lambda _, target: tradeoff.as_distribution(target, "target")
@@ -120,7 +118,7 @@ def test_a_dropped_candidate_biases_the_text() -> None:
 
 @given(pairs(2, 6))
 @settings(max_examples=60)
-def test_dropping_nothing_is_token_verification(pair: tuple[Distribution, Distribution]) -> None:
+def test_dropping_nothing_is_token_verification(pair: Pair) -> None:
     found, plain = drop_unlikely(0.0)(*pair), token_verification(*pair)
     assert found.accepted == pytest.approx(plain.accepted, abs=ROUNDING)
     assert found.emitted == pytest.approx(pair[1], abs=1e-9)

@@ -14,7 +14,7 @@ from specviz.theory import tradeoff
 from specviz.theory.examples import EXAMPLES, REF5, Example
 from specviz.theory.tradeoff import rejection_and_bias, total_variation
 from tests.oracles.printed_values import OVER_ACCEPT
-from tests.theory.distributions import Distribution, chances, pairs
+from tests.theory.distributions import Distribution, Pair, chances, pairs
 
 DRAFT, TARGET = np.array(REF5.draft), np.array(REF5.target)
 EXACT = 1e-12
@@ -71,9 +71,7 @@ def test_examples_are_pairs_of_distributions(example: Example) -> None:
 
 @given(pairs(), st.data())
 @settings(max_examples=150)
-def test_no_rule_lies_below_the_front(
-    pair: tuple[Distribution, Distribution], data: st.DataObject
-) -> None:
+def test_no_rule_lies_below_the_front(pair: Pair, data: st.DataObject) -> None:
     draft, target = pair
     accept = data.draw(chances(len(draft)))
     recover = data.draw(pairs(len(draft), len(draft)))[0]
@@ -86,7 +84,7 @@ def test_no_rule_lies_below_the_front(
 @given(pairs(), st.data())
 @settings(max_examples=150)
 def test_every_rule_above_the_lossless_one_lies_on_the_front(
-    pair: tuple[Distribution, Distribution], data: st.DataObject
+    pair: Pair, data: st.DataObject
 ) -> None:
     draft, target = pair
     floor = tradeoff.lossless(draft, target)
@@ -102,9 +100,7 @@ def test_every_rule_above_the_lossless_one_lies_on_the_front(
 
 @given(pairs(), st.data())
 @settings(max_examples=100)
-def test_rules_below_the_lossless_one_are_unbiased(
-    pair: tuple[Distribution, Distribution], data: st.DataObject
-) -> None:
+def test_rules_below_the_lossless_one_are_unbiased(pair: Pair, data: st.DataObject) -> None:
     draft, target = pair
     accept = tradeoff.lossless(draft, target) * data.draw(chances(len(draft)))
     rejected, least = rejection_and_bias(draft, target, accept)
@@ -114,7 +110,7 @@ def test_rules_below_the_lossless_one_are_unbiased(
 
 @given(pairs(), st.data())
 @settings(max_examples=100)
-def test_the_optimal_set(pair: tuple[Distribution, Distribution], data: st.DataObject) -> None:
+def test_the_optimal_set(pair: Pair, data: st.DataObject) -> None:
     draft, target = pair
     accept = data.draw(chances(len(draft)))
     best = tradeoff.optimum(draft, target, accept)
@@ -125,9 +121,7 @@ def test_the_optimal_set(pair: tuple[Distribution, Distribution], data: st.DataO
 
 @given(pairs(), st.floats(0.0, 0.5))
 @settings(max_examples=100)
-def test_resampling_from_the_target(
-    pair: tuple[Distribution, Distribution], epsilon: float
-) -> None:
+def test_resampling_from_the_target(pair: Pair, epsilon: float) -> None:
     draft, target = pair
     accept = tradeoff.over_accept(draft, target, epsilon)
     rejected, bias = rejection_and_bias(draft, target, accept, target)
@@ -139,7 +133,7 @@ def test_resampling_from_the_target(
 
 @given(pairs())
 @settings(max_examples=50)
-def test_areas_add_up(pair: tuple[Distribution, Distribution]) -> None:
+def test_areas_add_up(pair: Pair) -> None:
     draft, target = pair
     made = tradeoff.areas(draft, target)
     assert list(made.accepted + made.rejected) == near(list(draft))

@@ -34,15 +34,13 @@ from tests.tune.tune_pairs import (
     TEMPERATURES,
     Watched,
     done,
-    folder,
     given_text,
     lane,
-    pair,
     question,
     spec_of,
 )
 
-__all__ = ["folder", "pair"]  # fixtures
+pytestmark = pytest.mark.usefixtures("pair")
 
 
 def test_answer_grows_with_every_text(folder: Path) -> None:

@@ -20,14 +20,12 @@ from tests.tune.tune_pairs import (
     TEXT,
     Watched,
     done,
-    folder,
     given_text,
     lane,
-    pair,
     question,
 )
 
-__all__ = ["folder", "pair"]  # fixtures
+pytestmark = pytest.mark.usefixtures("pair")
 
 
 # Costs

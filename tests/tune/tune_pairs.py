@@ -1,4 +1,4 @@
-"""Tiny pairs in folders, questions about them, and their jobs."""
+"""Questions about tiny pairs in folders, and their jobs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from specviz.comparison.plan import Lane
-from specviz.engine import Pair
 from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.measure.run_makers import InProcessMaker, Study
 from specviz.record.pairs import PairSpec
@@ -19,9 +16,6 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.trace import RunConfig
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
-from tests.engine.asking import load
-from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
-from tests.step_costs import place_step_costs
 
 ITEMS = (
     SuiteItem(prompt="Once upon a time there was a", kind="story"),
@@ -31,31 +25,6 @@ ITEMS = (
 CONFIG = RunConfig(max_new_tokens=20, ignore_eos=True, seed=3)
 TEMPERATURES = (0.0, 0.7)
 GAMMAS = (1, 2, 4)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target and two drafts; the second is better."""
-    target, tokenizer = tiny_model(num_hidden_layers=1), small_tokenizer()
-    folder = tmp_path_factory.mktemp("pairs")
-    for name, model in (
-        ("target", target),
-        ("draft", noisy_copy(target, 0.2)),
-        ("better", noisy_copy(target, 0.02)),
-    ):
-        write_model(folder / name, model, tokenizer)
-    return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """The first pair; step costs of both pairs are in the data folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
-        found = load(folder)
-        place_step_costs(found, "model", "prompt-lookup")
-        place_step_costs(load(folder, draft=str(folder / "better")))
-        yield found
 
 
 def spec_of(folder: Path, draft: str = "draft") -> PairSpec:

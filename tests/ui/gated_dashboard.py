@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.access.roles import Role
 from specviz.ui.access import Access, AccessGate, Penalties
 from specviz.ui.access.state import TOKEN_SECONDS, BegunLogins
+from tests.access.clock import Clock
 
 RIGHT = "right-token-of-this-server"
 NETWORK = ("192.0.2.7", 8501)
@@ -19,16 +20,6 @@ NAME = "specviz_access_8501"
 HOST = "192.0.2.7:8501"
 ROLES = {"ada@uni.example": Role.OWNER, "sam@uni.example": Role.STUDENT,
          "vic@uni.example": Role.VIEWER}  # fmt: skip
-
-
-class Clock:
-    """Both clocks of an access, set by the test."""
-
-    def __init__(self) -> None:
-        self.time = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 class Answer:

@@ -16,7 +16,8 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from specviz.ui.access import Access, AccessGate, Penalties
-from tests.ui.gated_dashboard import RIGHT, Clock, Dashboard, dashboard
+from tests.access.clock import Clock
+from tests.ui.gated_dashboard import RIGHT, Dashboard, dashboard
 
 __all__ = ["dashboard"]  # a fixture
 

@@ -25,7 +25,7 @@ from specviz.ui.servers.load.points import ShownSweep, break_evens
 from specviz.ui.servers.load.section import RECORDED
 from specviz.ui.servers.load.wall import wall_data
 from specviz.ui.session.background_jobs import the_job_queue
-from tests.load.scripted_engine import ScriptedEngine, running
+from tests.load.scripted_engine import running_two
 from tests.load.sweeps import BREAK_EVEN, TAU, halving, lanes_with, sweep_of
 from tests.servers.replaying import Served
 from tests.ui.paging import page_of, sound, until
@@ -57,10 +57,8 @@ def no_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def engines() -> Iterator[tuple[Served, Served]]:
-    fast = ScriptedEngine(step=lambda users: 0.01 * users, per_step=3)
-    alone = ScriptedEngine(step=lambda _: 0.01)
-    with running(fast) as first, running(alone) as second:
-        yield first, second
+    with running_two(0.01) as both:
+        yield both
 
 
 def section(**link: Any) -> AppTest:

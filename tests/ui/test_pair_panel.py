@@ -30,13 +30,19 @@ def with_folders(target: Path | str, draft: Path | str) -> AppTest:
     return opened(pair="Local", target_folder=str(target), draft_folder=str(draft))
 
 
-@pytest.mark.thorough
-def test_two_folders_are_checked_loaded_and_run(tmp_path: Path) -> None:
-    target, draft = own_pair(tmp_path)
+def with_checked_pair(folder: Path) -> tuple[AppTest, Path]:
+    """Check a pair in this folder; return the page and the target's folder."""
+    target, draft = own_pair(folder)
     app = with_folders(target, draft)
     sound(app.button(key="check_pair").click().run())
     until(app, lambda: "Same vocabulary" in words(app))
     assert "Nothing to download" in words(app)
+    return app, target
+
+
+@pytest.mark.thorough
+def test_two_folders_are_checked_loaded_and_run(tmp_path: Path) -> None:
+    app, target = with_checked_pair(tmp_path)
     sound(app.button(key="load_pair").click().run())
     app.slider(key="length").set_value(16)
     sound(app.button(key="run").click().run())
@@ -150,11 +156,7 @@ def test_an_impossible_pair_is_reported_with_its_remedy(tmp_path: Path) -> None:
 
 
 def test_a_check_belongs_to_the_named_pair(tmp_path: Path) -> None:
-    target, draft = own_pair(tmp_path)
-    app = with_folders(target, draft)
-    sound(app.button(key="check_pair").click().run())
-    until(app, lambda: "Same vocabulary" in words(app))
-    assert "Nothing to download" in words(app)
+    app, target = with_checked_pair(tmp_path)
     sound(app.text_input(key="draft_folder").set_value(str(target)).run())
     assert "Same vocabulary" not in words(app)
 

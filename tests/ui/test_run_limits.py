@@ -22,6 +22,7 @@ from specviz.ui.session import worker as worker_module
 from specviz.ui.session.run_limits import RunLimits, config_refusal, drafted_per_round
 from specviz.ui.session.worker import PageWorker
 from specviz.worker.parent.client import Run
+from tests.access.clock import Clock
 
 ADA, BOB = (Person(key=f"{name}@uni.example", role=Role.STUDENT) for name in ("ada", "bob"))
 CONFIG, SPEC = RunConfig(gamma=4, max_new_tokens=50), PairSpec()
@@ -43,20 +44,12 @@ class Waiting(PageWorker):
         pass
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
-
-
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     path = tmp_path / "settings.toml"
     path.write_text(SETTINGS_TEXT)
     monkeypatch.setenv(SETTINGS, str(path))
-    clock = Clock()
+    clock = Clock(1000.0)
     limits = RunLimits(clock)
     monkeypatch.setattr(worker_module, "the_run_limits", lambda: limits)
     return clock

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from specviz.kernels import ahead
 from specviz.record.pairs import COMPILING, PairSpec
 from specviz.worker.child import idle_tasks
 from specviz.worker.child.idle_tasks import IdleTasks
@@ -20,15 +19,6 @@ from specviz.worker.child.interrupts import TaskInterrupts
 from specviz.worker.messages import Doing, Event
 
 SPEC = PairSpec()
-
-
-@pytest.fixture
-def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(["sleep", "60"])
-    monkeypatch.setattr(ahead, "_processes", [process])
-    yield process
-    process.terminate()
-    process.wait()
 
 
 class Idle:

@@ -176,15 +176,14 @@ def test_the_targets_step_must_support_trees(monkeypatch: pytest.MonkeyPatch) ->
 
 # The distribution of sampled texts
 
+SMALL_TREES = [
+    {"dynamic_tree": (3, 6)},
+    pytest.param({"dynamic_tree": (3, 6), "rule": "match"}, marks=pytest.mark.thorough),
+    pytest.param({"branching": (3, 2)}, marks=pytest.mark.thorough),
+]
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dynamic_tree": (3, 6)},
-        pytest.param({"dynamic_tree": (3, 6), "rule": "match"}, marks=pytest.mark.thorough),
-        pytest.param({"branching": (3, 2)}, marks=pytest.mark.thorough),
-    ],
-)
+
+@pytest.mark.parametrize("changes", SMALL_TREES)
 def test_sampled_texts_have_the_targets_distribution(
     reduced: Pair, changes: dict[str, Any]
 ) -> None:
@@ -204,14 +203,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     return pair
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dynamic_tree": (3, 6)},
-        pytest.param({"dynamic_tree": (3, 6), "rule": "match"}, marks=pytest.mark.thorough),
-        pytest.param({"branching": (3, 2)}, marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize("changes", SMALL_TREES)
 def test_trees_of_several_layers_have_the_targets_distribution(
     several: Pair, changes: dict[str, Any]
 ) -> None:

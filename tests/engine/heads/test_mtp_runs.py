@@ -29,8 +29,7 @@ from tests.engine.heads.small_texts import (
     first_tokens,
     report_wrong_probabilities,
 )
-from tests.engine.models import VOCABULARY, build, generated, pair_of, small_tokenizer
-from tests.engine.recurrent_models import wide
+from tests.engine.models import VOCABULARY, build, generated, pair_of, small_tokenizer, wide
 from tests.engine.test_lossless import ENOUGH, p_value
 
 PROMPT = "Once upon a time"
