@@ -18,7 +18,7 @@ from specviz.engine.decoding.recording import Recorder
 from specviz.engine.decoding.sampling import Draws, inverse_cdf
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.target_pass import TargetPass
-from specviz.engine.decoding.verify import Lossless
+from specviz.engine.decoding.verify import Lossless, OverAccept
 from specviz.engine.model.library_step import LibraryStep
 from specviz.engine.model.library_weights import LibraryWeights
 from specviz.errors import PromptError
