@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from specviz.cli.option_groups import (
     add_allow_remote,
     add_json,
-    add_numbers,
     add_prompts,
+    add_requested_sampling,
+    add_served_model,
 )
+from specviz.cli.option_kinds import add_file, add_flag, add_number
 from specviz.record.load_run import LoadSettings
 
 USERS = "1,2,4,8"
@@ -23,10 +24,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
         help="address of the engine that speculates, or one address for each γ; or files: sweeps "
         "saved with --out, or results of AIPerf or GuideLLM",
     )  # fmt: skip
-    parser.add_argument(
-        "--baseline", metavar="URL", help="address of the same model without speculation"
-    )
-    parser.add_argument("--model", metavar="NAME", help="the model, if the engine serves several")
+    add_served_model(parser)
     levels = parser.add_mutually_exclusive_group()
     levels.add_argument(
         "--concurrency", metavar="N,…",
@@ -38,15 +36,14 @@ def add_load(parser: argparse.ArgumentParser) -> None:
         metavar="R,…",
         help="instead of users: requests per second, sent on a schedule",
     )
-    parser.add_argument(
-        "--seconds", type=float, default=_DEFAULTS.seconds, metavar="S",
-        help="length of each block's measured window, in seconds "
-        f"(default: {_DEFAULTS.seconds:g})",
+    add_number(
+        parser, "seconds", _DEFAULTS.seconds,
+        "length of each block's measured window, in seconds", "S",
     )  # fmt: skip
-    parser.add_argument(
-        "--ramp", type=float, default=_DEFAULTS.ramp, metavar="S",
-        help="seconds of load before and after the window, which are not part of throughput and "
-        f"latencies (default: {_DEFAULTS.ramp:g})",
+    add_number(
+        parser, "ramp", _DEFAULTS.ramp,
+        "seconds of load before and after the window, which are not part of throughput and "
+        "latencies", "S",
     )  # fmt: skip
     parser.add_argument(
         "--budget", type=float, metavar="S",
@@ -75,24 +72,21 @@ def add_load(parser: argparse.ArgumentParser) -> None:
         "Without --baseline, the command also gets 0, to start the target alone",
     )  # fmt: skip
     limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--most-requests", type=int, default=_DEFAULTS.most_requests, metavar="N",
-        help="maximum number of requests in the whole sweep "
-        f"(default: {_DEFAULTS.most_requests:,})",
+    add_number(
+        limits, "most-requests", _DEFAULTS.most_requests,
+        "maximum number of requests in the whole sweep",
     )  # fmt: skip
-    limits.add_argument(
-        "--most-in-flight", type=int, default=_DEFAULTS.most_in_flight, metavar="N",
-        help="maximum number of requests in flight, with --rate "
-        f"(default: {_DEFAULTS.most_in_flight})",
+    add_number(
+        limits, "most-in-flight", _DEFAULTS.most_in_flight,
+        "maximum number of requests in flight, with --rate",
     )  # fmt: skip
-    limits.add_argument(
-        "--request-limit", type=float, default=_DEFAULTS.request_limit, metavar="S",
-        help="seconds after which a request counts as failed "
-        f"(default: {_DEFAULTS.request_limit:g})",
+    add_number(
+        limits, "request-limit", _DEFAULTS.request_limit,
+        "seconds after which a request counts as failed", "S",
     )  # fmt: skip
-    limits.add_argument(
-        "--confirm", action="store_true",
-        help="send the requests to another machine; without --confirm, only count them",
+    add_flag(
+        limits, "confirm",
+        "send the requests to another machine; without --confirm, only count them",
     )  # fmt: skip
     add_allow_remote(limits)
     group = parser.add_argument_group(
@@ -100,18 +94,17 @@ def add_load(parser: argparse.ArgumentParser) -> None:
         "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "
         "SPECVIZ_SERVER_KEY_FOR. The key for the baseline is in SPECVIZ_BASELINE_KEY.",
     )  # fmt: skip
-    add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
+    add_requested_sampling(group)
     group.add_argument(
         "--stop-at-eos", dest="ignore_eos", action="store_false",
         help="end answers at the end-of-text token; by default, all answers are equally long, if "
         "the engine allows it",
     )  # fmt: skip
-    group.add_argument("--chat", action="store_true", help="use the engine's chat endpoint")
     add_json(parser)
     output = parser.add_argument_group("results")
-    output.add_argument("--out", type=Path, metavar="FILE", help="save the sweep as JSON")
-    output.add_argument("--csv", type=Path, metavar="FILE", help="save a table of the blocks")
-    output.add_argument("--html", type=Path, metavar="FILE", help="save one HTML file")
+    add_file(output, "out", "save the sweep as JSON")
+    add_file(output, "csv", "save a table of the blocks")
+    add_file(output, "html", "save one HTML file")
     output.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not store the sweep"
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import get_args
 
+from specviz.cli.option_kinds import add_file, add_flag, add_number
 from specviz.installation import INSTALL_RAY
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFTERS_IN_WORDS
@@ -16,7 +16,7 @@ from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 
 DEFAULTS = RunConfig()
-DEFAULT_METHOD = (
+_DEFAULT_METHOD = (
     {
         name: getattr(DEFAULTS, name)
         for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
@@ -24,6 +24,19 @@ DEFAULT_METHOD = (
     | {"branching": "", "dynamic_tree": ""}
     | {"drafter": None}
 )  # None: the first that fits the pair
+
+
+def add_hardware(group: argparse._ActionsContainer, threads: int | None = None) -> None:
+    """Add the options that choose where and in which number format models run."""
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+    group.add_argument(
+        "--threads",
+        type=int,
+        default=threads,
+        metavar="N",
+        help=f"CPU threads (default: {threads or 'automatic'})",
+    )
 
 
 def add_prompts(
@@ -35,17 +48,13 @@ def add_prompts(
     """
     group = parser.add_mutually_exclusive_group(required=required)
     group.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
-    group.add_argument(
-        "--suite", type=Path, metavar="FILE",
-        help="JSONL: a prompt and, optionally, its kind on every line; or the questions of "
+    add_file(
+        group, "suite",
+        "JSONL: a prompt and, optionally, its kind on every line; or the questions of "
         "MT-bench, Spec-Bench or HumanEval",
     )  # fmt: skip
-    group.add_argument(
-        "--presets", action="store_true", help=f"the prompts of the dashboard{default}"
-    )
-    group.add_argument(
-        "--tasks", action="store_true", help="sixty prompts for chat models, grouped by task"
-    )
+    add_flag(group, "presets", f"the prompts of the dashboard{default}")
+    add_flag(group, "tasks", "sixty prompts for chat models, grouped by task")
 
 
 def add_no_baseline(parser: argparse.ArgumentParser) -> None:
@@ -113,19 +122,8 @@ def add_pair(
         help="yes: the tokenizers may differ; the draft proposes only tokens that both models have "
         "(default: no)",
     )
-    group.add_argument(
-        "--other-target", action="store_true",
-        help="load a head although its files name another target",
-    )  # fmt: skip
-    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
-    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
-    group.add_argument(
-        "--threads",
-        type=int,
-        default=threads,
-        metavar="N",
-        help=f"CPU threads (default: {threads or 'automatic'})",
-    )
+    add_flag(group, "other-target", "load a head although its files name another target")
+    add_hardware(group, threads)
     group.add_argument(
         "--step",
         default="auto",
@@ -163,7 +161,7 @@ def add_numbers(group: argparse._ArgumentGroup, *names: str) -> None:
         )
 
 
-def add_sampling(parser: argparse.ArgumentParser) -> None:
+def _add_sampling(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sampling")
     add_numbers(group, *_NUMBERS)
     group.add_argument(
@@ -176,12 +174,16 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         "replaces the candidate's random draw. At temperature 0, ROUND:PLACE:TOKEN>INSTEAD "
         "replaces the target's likeliest token by the id INSTEAD. Repeatable",
     )  # fmt: skip
-    group.add_argument(
-        "--ignore-eos", action="store_true", help="continue after an end-of-text token"
-    )
+    add_flag(group, "ignore-eos", "continue after an end-of-text token")
 
 
-def add_chat(parser: argparse.ArgumentParser) -> None:
+def add_requested_sampling(group: argparse._ArgumentGroup) -> None:
+    """Add the options that are sent to a serving engine with each prompt."""
+    add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
+    add_flag(group, "chat", "use the engine's chat endpoint")
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chat",
         action=argparse.BooleanOptionalAction,
@@ -189,7 +191,7 @@ def add_chat(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_method(parser: argparse.ArgumentParser) -> None:
+def _add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument(
         "--drafter",
@@ -210,14 +212,10 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         metavar="WHEN",
         help=f"when drafting ends: {STOPPINGS_IN_WORDS} (default: {DEFAULTS.draft_until})",
     )
-    group.add_argument(
-        "--num-drafts",
-        type=int,
-        default=DEFAULTS.num_drafts,
-        metavar="N",
-        help=f"chains drafted side by side and verified together, {LIMITS['num_drafts']} "
-        f"(default: {DEFAULTS.num_drafts})",
-    )
+    add_number(
+        group, "num-drafts", DEFAULTS.num_drafts,
+        f"chains drafted side by side and verified together, {LIMITS['num_drafts']}",
+    )  # fmt: skip
     group.add_argument(
         "--no-replacement",
         dest="replacement",
@@ -243,12 +241,8 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         default=DEFAULTS.rule,
         help=f"how candidates are accepted: {RULES_IN_WORDS} (default: {DEFAULTS.rule})",
     )
-    group.add_argument(
-        "--epsilon",
-        type=float,
-        default=DEFAULTS.epsilon,
-        metavar="N",
-        help=f"what over-accept adds to the target's probability (default: {DEFAULTS.epsilon:g})",
+    add_number(
+        group, "epsilon", DEFAULTS.epsilon, "what over-accept adds to the target's probability"
     )
     group.add_argument(
         "--residual",
@@ -256,6 +250,22 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         default=DEFAULTS.residual,
         help=f"the residual that over-accept resamples from (default: {DEFAULTS.residual})",
     )
+
+
+def add_decoding(
+    parser: argparse.ArgumentParser, *, method: bool = True, drafts: bool = False
+) -> None:
+    """Add the options that choose models, and how they decode.
+
+    Without ``method``, the command gets the default method. ``drafts``: --draft may be repeated.
+    """
+    add_pair(parser, drafts=drafts)
+    _add_sampling(parser)
+    if method:
+        _add_method(parser)
+    else:
+        parser.set_defaults(**_DEFAULT_METHOD)
+    _add_chat(parser)
 
 
 def add_running_engines(parser: argparse.ArgumentParser) -> None:
@@ -279,17 +289,23 @@ def add_running_engines(parser: argparse.ArgumentParser) -> None:
     add_allow_remote(group)
 
 
-def add_allow_remote(parser: argparse._ActionsContainer) -> None:
+def add_served_model(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the model of a serving engine, and its baseline."""
     parser.add_argument(
-        "--allow-remote", action="store_true",
-        help="allow an address on another machine, which then receives the prompts",
+        "--baseline", metavar="URL", help="address of the same model without speculation"
+    )
+    parser.add_argument("--model", metavar="NAME", help="the model, if the engine serves several")
+
+
+def add_allow_remote(parser: argparse._ActionsContainer) -> None:
+    add_flag(
+        parser, "allow-remote",
+        "allow an address on another machine, which then receives the prompts",
     )  # fmt: skip
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object and nothing else"
-    )
+    add_flag(parser, "json", "print one JSON object and nothing else")
 
 
 def add_on(parser: argparse.ArgumentParser) -> None:

@@ -12,20 +12,19 @@ from specviz.cli.dashboard import add_dashboard
 from specviz.cli.info import add_info
 from specviz.cli.load_options import add_load
 from specviz.cli.option_groups import (
-    DEFAULT_METHOD,
     add_allow_remote,
     add_budget,
-    add_chat,
+    add_decoding,
     add_json,
-    add_method,
     add_no_baseline,
-    add_numbers,
     add_on,
     add_pair,
     add_prompts,
+    add_requested_sampling,
     add_running_engines,
-    add_sampling,
+    add_served_model,
 )
+from specviz.cli.option_kinds import add_file, add_flag, add_number
 from specviz.cli.scoring_maker import add_remote
 from specviz.cli.settings import add_settings
 from specviz.cli.train_options import add_train
@@ -96,20 +95,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "prompt", metavar="PROMPT", help="the text to continue; - reads standard input"
     )
-    add_pair(parser)
-    add_sampling(parser)
-    add_method(parser)
-    add_chat(parser)
+    add_decoding(parser)
     add_no_baseline(parser)
     add_budget(parser, TIMING_SECONDS)
-    parser.add_argument(
-        "--measure-costs",
-        action="store_true",
-        help="discard the stored step costs, measure a full table of new ones, and compare these "
+    add_flag(
+        parser, "measure-costs",
+        "discard the stored step costs, measure a full table of new ones, and compare these "
         "with the times of the run",
-    )
+    )  # fmt: skip
     add_json(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
+    add_file(parser, "out", "save the trace here")
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the run in the library"
     )
@@ -124,22 +119,18 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         help="also search this folder, now and in later commands; repeatable",
     )  # fmt: skip
     parser.add_argument("--forget", metavar="DIR", help="no longer search this folder")
-    parser.add_argument(
-        "--skipped", action="store_true", help="also list the unusable models, with the reason"
-    )
+    add_flag(parser, "skipped", "also list the unusable models, with the reason")
     add_json(parser)
 
 
 def _add_costs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--forget", action="store_true", help="delete the step costs of all pairs on this machine"
-    )
+    add_flag(parser, "forget", "delete the step costs of all pairs on this machine")
     add_json(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
-    parser.add_argument("--pace", action="store_true", help="replay at the pace of the run")
+    add_flag(parser, "pace", "replay at the pace of the run")
     parser.add_argument(
         "--html", type=Path, metavar="OUT", help="write a replay page for browsers, print nothing"
     )
@@ -155,39 +146,34 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         help="how many times all lanes run; an interval needs at least 6 repeats (default: 20; 7 "
         "with --gpu)",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
-    parser.add_argument(
-        "--accounting",
-        action="store_true",
-        help="another benchmark: observed against accounted and forecast speedups, each run in a "
+    add_flag(parser, "quick", "fewer prompts and shorter texts")
+    add_flag(
+        parser, "accounting",
+        "another benchmark: observed against accounted and forecast speedups, each run in a "
         "process of its own; --repeats is the number of seeds (default: 7, which takes an hour)",
-    )
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="with --accounting: draw the runs (SVG)"
-    )
-    parser.add_argument(
-        "--quantised", action="store_true",
-        help="another benchmark: this engine against llama.cpp on a GGUF file (default: the chat "
+    )  # fmt: skip
+    add_file(parser, "plot", "with --accounting: draw the runs (SVG)")
+    add_flag(
+        parser, "quantised",
+        "another benchmark: this engine against llama.cpp on a GGUF file (default: the chat "
         "model) and on copies of it in other quantisations",
     )  # fmt: skip
-    parser.add_argument(
-        "--batch", action="store_true",
-        help="another benchmark: decode 1 to 16 prompts together, at --temperature, and compare "
+    add_flag(
+        parser, "batch",
+        "another benchmark: decode 1 to 16 prompts together, at --temperature, and compare "
         "the speedup with its forecast; --repeats is how many times each batch is measured "
         "(default: 6)",
     )  # fmt: skip
-    parser.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="with --batch (default: 0)"
-    )
+    add_number(parser, "temperature", 0.0, "with --batch", "T")
     parser.add_argument(
         "--types", metavar="T,…",
         help=f"with --quantised: types of the copies, from {', '.join(COPY_TYPES)} "
         "(default: q8_0,q5_0,q4_0)",
     )  # fmt: skip
     group = parser.add_argument_group("on a GPU")
-    group.add_argument(
-        "--gpu", action="store_true",
-        help="another benchmark: CUDA graphs against transformers, a compiled target and the "
+    add_flag(
+        group, "gpu",
+        "another benchmark: CUDA graphs against transformers, a compiled target and the "
         "memory bandwidth",
     )  # fmt: skip
     group.add_argument(
@@ -212,45 +198,31 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         "Give --lane two to four times",
     )
     add_prompts(parser, required=True)
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="seeds (default: 5)")
-    add_pair(parser)
-    add_sampling(parser)
-    add_method(parser)
-    add_chat(parser)
+    add_number(parser, "repeats", 5, "seeds")
+    add_decoding(parser)
     add_no_baseline(parser)
     add_budget(parser, COMPARED_TIMING_SECONDS)
     add_on(parser)
     parser.add_argument(
         "--title", default="", metavar="TEXT", help="name of the comparison in the run library"
     )
-    parser.add_argument("--restart", action="store_true", help="measure stored runs again")
+    add_flag(parser, "restart", "measure stored runs again")
     _add_against(parser)
     add_json(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="save the JSON object here")
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="FILE",
-        help="save a page with the verdict, the table and the race here",
-    )
+    add_file(parser, "out", "save the JSON object here")
+    add_file(parser, "html", "save a page with the verdict, the table and the race here")
 
 
 def _add_score(parser: argparse.ArgumentParser) -> None:
     texts = parser.add_mutually_exclusive_group(required=True)
-    texts.add_argument(
-        "--text-file", type=Path, metavar="FILE", help="score this text; its first token counts as "
-        "the prompt",
-    )  # fmt: skip
+    add_file(texts, "text-file", "score this text; its first token counts as the prompt")
     texts.add_argument(
         "--prompt", metavar="TEXT",
         help="score the target's own continuation of this prompt; - reads standard input",
     )  # fmt: skip
-    add_pair(parser)
-    add_sampling(parser)
-    add_chat(parser)
+    add_decoding(parser, method=False)
     add_remote(parser)
     add_json(parser)
-    parser.set_defaults(**DEFAULT_METHOD)
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
@@ -276,14 +248,14 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     costs.add_argument(
         "--v", type=float, metavar="N", help="cost of verifying a round, in target steps"
     )
-    costs.add_argument(
-        "--verify-costs", type=Path, metavar="FILE",
-        help="JSON in place of --v: costs by the number of tokens verified, such as "
+    add_file(
+        costs, "verify-costs",
+        "JSON in place of --v: costs by the number of tokens verified, such as "
         '{"2": 1.02, "6": 1.1}',
     )  # fmt: skip
-    parser.add_argument(
-        "--measure", action="store_true",
-        help="after the advice, measure the best setting of each temperature or, with several "
+    add_flag(
+        parser, "measure",
+        "after the advice, measure the best setting of each temperature or, with several "
         "candidates, race the three that rank highest",
     )  # fmt: skip
     parser.add_argument(
@@ -291,17 +263,12 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         metavar="γ:T,…",
         help="pairs of γ and temperature that --measure measures, such as 2:0.7,4:0.7",
     )
-    parser.add_argument(
-        "--repeats", type=int, default=1, metavar="N", help="seeds per measurement (default: 1)"
-    )
-    add_pair(parser, drafts=True)
-    add_sampling(parser)
-    add_chat(parser)
+    add_number(parser, "repeats", 1, "seeds per measurement")
+    add_decoding(parser, method=False, drafts=True)
     add_budget(parser, COMPARED_TIMING_SECONDS)
     add_on(parser)
     add_remote(parser)
     add_json(parser)
-    parser.set_defaults(**DEFAULT_METHOD)
 
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:
@@ -311,13 +278,8 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"inject a bug, to see whether the audit finds it: {', '.join(BREAKS)}",
     )
-    parser.add_argument(
-        "--runs", type=int, default=300, metavar="N", help="short runs to test (default: 300)"
-    )
-    add_pair(parser)
-    add_sampling(parser)
-    add_method(parser)
-    add_chat(parser)
+    add_number(parser, "runs", 300, "short runs to test")
+    add_decoding(parser)
     add_json(parser)
 
 
@@ -327,19 +289,11 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         "--drafter", choices=[each.name for each in DRAFT_METHODS.values() if each.needs_head],
         help="the kind of head; needed for a Hub id that was never loaded",
     )  # fmt: skip
-    parser.add_argument(
-        "--tokens", type=int, default=1024, metavar="N",
-        help="tokens that the target writes for the examination (default: 1024)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="write a config.json with the best settings"
-    )
+    add_number(parser, "tokens", 1024, "tokens that the target writes for the examination")
+    add_file(parser, "write", "write a config.json with the best settings")
     add_running_engines(parser)
-    add_pair(parser)
-    add_sampling(parser)
-    add_chat(parser)
+    add_decoding(parser, method=False)
     add_json(parser)
-    parser.set_defaults(**DEFAULT_METHOD)
 
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:
@@ -348,31 +302,17 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "file: the engine's log, or a saved /metrics page",
     )  # fmt: skip
     add_prompts(parser)
-    parser.add_argument("--model", metavar="NAME", help="the model, if the engine serves several")
-    parser.add_argument(
-        "--baseline", metavar="URL", help="address of the same model without speculation"
-    )
-    parser.add_argument(
-        "--watch", action="store_true", help="at the end, follow the engine's counters"
-    )
-    parser.add_argument(
-        "--every",
-        type=float,
-        default=2.0,
-        metavar="SECONDS",
-        help="seconds between two readings of --watch (default: 2)",
-    )
+    add_served_model(parser)
+    add_flag(parser, "watch", "at the end, follow the engine's counters")
+    add_number(parser, "every", 2.0, "seconds between two readings of --watch", "SECONDS")
     add_allow_remote(parser)
     group = parser.add_argument_group(
         "sampling",
         "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "
         "SPECVIZ_SERVER_KEY_FOR; for the baseline, from SPECVIZ_BASELINE_KEY.",
     )  # fmt: skip
-    add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
-    group.add_argument(
-        "--ignore-eos", action="store_true", help="continue after the end-of-text token"
-    )
-    group.add_argument("--chat", action="store_true", help="use the engine's chat endpoint")
+    add_requested_sampling(group)
+    add_flag(group, "ignore-eos", "continue after the end-of-text token")
     add_json(parser)
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the runs in the library"
@@ -381,18 +321,11 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
 
 def _add_against(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("regression")
-    group.add_argument(
-        "--against",
-        type=Path,
-        metavar="FILE",
-        help="exit with 1 if a lane is slower than in this saved comparison",
-    )
+    add_file(group, "against", "exit with 1 if a lane is slower than in this saved comparison")
     group.add_argument(
         "--fail-below",
         type=float,
         metavar="N",
         help="the smallest ratio of new to saved value that passes (default: 0.95)",
     )
-    group.add_argument(
-        "--against-rate", action="store_true", help="compare tokens per second, not speedups"
-    )
+    add_flag(group, "against-rate", "compare tokens per second, not speedups")

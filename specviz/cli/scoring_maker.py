@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from specviz.cli.makers import maker_for
+from specviz.cli.option_kinds import add_flag
 from specviz.cli.progress_lines import progress_in_lines, say
 from specviz.comparison.plan import Lane
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def add_remote(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--allow-remote", action="store_true",
-        help="allow a --target or --draft on another machine, which then receives the texts",
+    add_flag(
+        parser, "allow-remote",
+        "allow a --target or --draft on another machine, which then receives the texts",
     )  # fmt: skip
 
 

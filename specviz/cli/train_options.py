@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from specviz.cli.option_groups import add_json
+from specviz.cli.option_groups import add_hardware, add_json
+from specviz.cli.option_kinds import add_file, add_flag, add_number
 from specviz.record.bodies import NO_BODY
 from specviz.record.pairs import QUANTISED
 from specviz.training.drafts.export import HOWS
@@ -20,9 +20,7 @@ def add_train(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder of the training; continues an unfinished training there",
     )
-    parser.add_argument(
-        "--estimate", action="store_true", help="only print what the training would cost"
-    )
+    add_flag(parser, "estimate", "only print what the training would cost")
     parser.add_argument(
         "--export", choices=HOWS,
         help="write the draft into FOLDER/export for SGLang (eagle), vLLM (speculators) or "
@@ -41,15 +39,15 @@ def add_train(parser: argparse.ArgumentParser) -> None:
 
 def _add_texts(group: argparse._ArgumentGroup) -> None:
     sources = group.add_mutually_exclusive_group()
-    sources.add_argument(
-        "--suite", type=Path, metavar="FILE", help="JSONL: the prompts that the target answers; "
-        "by default, it writes texts without prompts",
+    add_file(
+        sources, "suite",
+        "JSONL: the prompts that the target answers; by default, it writes texts without prompts",
     )  # fmt: skip
-    sources.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
-    _add_number(group, "texts", _TEXTS.count, "number of texts that the target writes")
-    _add_number(group, "longest", _TEXTS.longest, "maximum number of tokens per text")
-    _add_number(group, "turns", _TEXTS.turns, "maximum number of turns per conversation")
-    _add_number(group, "together", _TEXTS.together, "texts in one pass")
+    add_flag(sources, "presets", "the prompts of the dashboard")
+    add_number(group, "texts", _TEXTS.count, "number of texts that the target writes")
+    add_number(group, "longest", _TEXTS.longest, "maximum number of tokens per text")
+    add_number(group, "turns", _TEXTS.turns, "maximum number of turns per conversation")
+    add_number(group, "together", _TEXTS.together, "texts in one pass")
     group.add_argument(
         "--task-share", type=float, metavar="S",
         help="without prompts: share of texts in which a chat model answers a task "
@@ -61,21 +59,18 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--kind", choices=KINDS, default=_PLAN.kind, help=f"kind of draft (default: {_PLAN.kind})"
     )
-    _add_number(group, "steps", _PLAN.steps, "steps of the training")
-    _add_number(
+    add_number(group, "steps", _PLAN.steps, "steps of the training")
+    add_number(
         group, "vocabulary", _PLAN.vocabulary, "number of tokens that the draft can propose; 0: all"
     )
-    _add_number(
+    add_number(
         group, "positions", _PLAN.positions, "number of successive candidates in the training loss"
     )
-    _add_number(group, "layers", _PLAN.layers, "layers of the draft, if it is a small model")
-    _add_number(group, "batch", _PLAN.batch, "texts in a step")
-    _add_number(group, "length", _PLAN.length, "number of tokens that a step uses of each text")
-    _add_number(group, "seed", _PLAN.seed, "the same seed gives the same draft")
-    group.add_argument(
-        "--rate", type=float, default=_PLAN.rate, metavar="R",
-        help=f"the learning rate (default: {_PLAN.rate:g})",
-    )  # fmt: skip
+    add_number(group, "layers", _PLAN.layers, "layers of the draft, if it is a small model")
+    add_number(group, "batch", _PLAN.batch, "texts in a step")
+    add_number(group, "length", _PLAN.length, "number of tokens that a step uses of each text")
+    add_number(group, "seed", _PLAN.seed, "the same seed gives the same draft")
+    add_number(group, "rate", _PLAN.rate, "the learning rate", "R")
 
 
 def _add_target(group: argparse._ArgumentGroup) -> None:
@@ -88,12 +83,4 @@ def _add_target(group: argparse._ArgumentGroup) -> None:
         help=f"auto: as stored; float: in floating point; or {', '.join(QUANTISED)} (default: "
         "auto)",
     )  # fmt: skip
-    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
-    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
-    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: automatic)")
-
-
-def _add_number(group: argparse._ArgumentGroup, name: str, default: int, text: str) -> None:
-    group.add_argument(
-        f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})"
-    )
+    add_hardware(group)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from specviz.cli.option_groups import (
-    DEFAULT_METHOD,
     add_allow_remote,
-    add_chat,
+    add_decoding,
     add_json,
     add_on,
-    add_pair,
     add_prompts,
-    add_sampling,
 )
+from specviz.cli.option_kinds import add_file, add_flag, add_number
 from specviz.quality.experiment import EPSILONS, JUDGED_PAIRS, LOSSY_RULES, TEXTS
 
 _EPSILONS, _RULES = ",".join(map(str, EPSILONS)), ",".join(LOSSY_RULES)
@@ -36,32 +33,24 @@ def add_winrate(parser: argparse.ArgumentParser) -> None:
         help=f"lossy rules (default: {_RULES}); over-accept runs twice, with recovered "
         "tokens from the residual (OPT) and from the target (UNO)",
     )  # fmt: skip
-    parser.add_argument(
-        "--texts", type=int, default=TEXTS, metavar="N",
-        help=f"texts of each rule per prompt; all N × N pairs are compared (default: {TEXTS})",
-    )  # fmt: skip
+    add_number(
+        parser, "texts", TEXTS, "texts of each rule per prompt; all N × N pairs are compared"
+    )
     add_prompts(parser, default=" (default)")
     judge = parser.add_argument_group("with a judge")
-    judge.add_argument(
-        "--judge-prompt", type=Path, metavar="FILE",
-        help="the question to the judge, with {prompt}, {first} and {second}",
+    add_file(
+        judge, "judge-prompt",
+        "the question to the judge, with {prompt}, {first} and {second}",
     )  # fmt: skip
-    judge.add_argument(
-        "--judged-pairs", type=int, default=JUDGED_PAIRS, metavar="N",
-        help="pairs of texts per prompt and comparison; the judge gets each pair in both orders "
-        f"(default: {JUDGED_PAIRS})",
+    add_number(
+        judge, "judged-pairs", JUDGED_PAIRS,
+        "pairs of texts per prompt and comparison; the judge gets each pair in both orders",
     )  # fmt: skip
-    judge.add_argument(
-        "--confirm",
-        action="store_true",
-        help="send the requests; without --confirm, only count them",
-    )
+    add_flag(judge, "confirm", "send the requests; without --confirm, only count them")
     add_allow_remote(judge)
-    add_pair(parser)
     parser.add_argument("--drafter", metavar="NAME", help="the draft method, as in run")
-    add_sampling(parser)
-    add_chat(parser)
+    add_decoding(parser, method=False)
     add_on(parser)
-    parser.add_argument("--restart", action="store_true", help="make stored runs again")
+    add_flag(parser, "restart", "make stored runs again")
     add_json(parser)
-    parser.set_defaults(**DEFAULT_METHOD, budget=None)
+    parser.set_defaults(budget=None)

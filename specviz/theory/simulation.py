@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from specviz.errors import TheoryError
 from specviz.theory.alias import Indices, alias_table
 from specviz.theory.chains import Chains, Floats
+from specviz.theory.counts import Counts
 from specviz.values import Value
 
 _LANES = 16_384  # texts simulated in parallel: their state fits the processor's cache
 _MAX_DRAFTS = 1_024
 
 
-class Estimate(Value):
+class Estimate(Counts):
     """The mean of a count over independent texts, with its standard error."""
 
     count: int
@@ -49,15 +50,8 @@ class Estimate(Value):
         half = 1.96 * self.standard_error
         return self.mean - half, self.mean + half
 
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(
-            count=self.count + other.count,
-            total=self.total + other.total,
-            squares=self.squares + other.squares,
-        )
 
-
-class Simulated(Value, eq=False):
+class Simulated(Counts, eq=False):
     """Counts of rejections and emitted tokens in simulated texts.
 
     The counts of two simulations on the same Markov chains can be added.
@@ -74,13 +68,6 @@ class Simulated(Value, eq=False):
     @property
     def rejection_chances(self) -> Floats:
         return self.rejected_at / self.texts
-
-    def __add__(self, other: Simulated) -> Simulated:
-        return Simulated(
-            rejections=self.rejections + other.rejections,
-            rejected_at=self.rejected_at + other.rejected_at,
-            transitions=self.transitions + other.transitions,
-        )
 
 
 class ChainRule(Value, eq=False):

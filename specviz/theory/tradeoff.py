@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
+from specviz.theory.counts import Counts
 from specviz.values import Value
 
 Distribution = NDArray[np.float64]
@@ -46,19 +47,12 @@ class Optimum(Value, eq=False):
     bias: float
 
 
-class Tally(Value, eq=False):
+class Tally(Counts, eq=False):
     """Simulated positions: trials, rejections, and how often each token was emitted."""
 
     trials: int
     rejected: int
     emitted: NDArray[np.int64]
-
-    def joined(self, other: Tally) -> Tally:
-        return Tally(
-            trials=self.trials + other.trials,
-            rejected=self.rejected + other.rejected,
-            emitted=self.emitted + other.emitted,
-        )
 
 
 def as_distribution(chances: Chances, name: str) -> Distribution:

@@ -176,7 +176,7 @@ def test_simulation_matches_the_exact_point() -> None:
             tradeoff.simulate(DRAFT, TARGET, accept, recover, trials=100_000, rng=rng)
             for _ in range(2)
         ]
-        tally = halves[0].joined(halves[1])
+        tally = halves[0] + halves[1]
         exact = tradeoff.output_distribution(DRAFT, TARGET, accept, recover)
         rejected, wide, bias, far = tradeoff.estimate(tally, TARGET, exact)
         expected = rejection_and_bias(DRAFT, TARGET, accept, recover)

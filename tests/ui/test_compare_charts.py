@@ -15,7 +15,8 @@ from specviz.player.player_source import player_source
 from specviz.player.racing import MOST_LANES
 from specviz.record.trace import RunConfig, Trace
 from specviz.ui.compare import charts
-from specviz.ui.compare.charts import KindReadings, LaneRuns, Reading
+from specviz.ui.compare.charts import KindReadings, LaneRuns
+from specviz.ui.widgets.error_bars import Reading
 from tests.traces import Passes, make_costs, make_round, make_trace
 
 

@@ -7,12 +7,16 @@ import numpy as np
 from specviz.theory.blocks import (
     accepted_given,
     emitted_distribution,
-    expected_accepted,
-    token_accepted,
 )
 from specviz.theory.chains import Floats, random_chains
-from specviz.theory.claims.claim import BLOCKS, MANUAL, Chart, Claim, Figure, first, verdict_for
-from specviz.theory.claims.rules import chart_of_blocks
+from specviz.theory.claims.claim import BLOCKS, MANUAL, Chart, Claim, Figure, verdict_for
+from specviz.theory.claims.swapped import (
+    accepted_by_verifier,
+    chart_of_verifiers,
+    figures_of_verifiers,
+    first_gain,
+    gain_of_blocks,
+)
 from specviz.theory.examples import SWAPPED, THREE
 from specviz.theory.rounds import (
     Kernel,
@@ -78,8 +82,7 @@ def _unsure_tokens() -> Claim:
 
 def _never_worse() -> Claim:
     draft, target = SWAPPED.draft, SWAPPED.target
-    token, block = token_accepted(draft, target, 2), expected_accepted(draft, target, 2)
-    flip_at = first(lambda gamma: _gain(gamma) > _ROUNDING, 1, 8)
+    token, block = accepted_by_verifier(2)
     alone = [accepted_given((0, 0), [draft] * 2, [target] * 3, each) for each in _VERIFIERS]
     in_context = [_in_context(seed) for seed in range(_CHAINS)]
     most = max(two / one for one, two in in_context)
@@ -88,7 +91,7 @@ def _never_worse() -> Claim:
         source=BLOCKS,
         quote="… and specifically is never worse than the standard token-level verification.",
         verdict=verdict_for(
-            [_gain(gamma) > -_ROUNDING for gamma in range(1, 9)]
+            [gain_of_blocks(gamma) > -_ROUNDING for gamma in range(1, 9)]
             + [two > one - _ROUNDING for one, two in in_context]
         ),
         finding=f"True for the mean. If the draft swaps the target’s probabilities of two tokens "
@@ -98,24 +101,15 @@ def _never_worse() -> Claim:
         f"accepts up to {most:.2f} times as many. The quote does not hold for every block: if "
         f"token A was drafted twice, block verification accepts {alone[1]:.2f} candidates on "
         f"average, and token verification accepts {alone[0]:.2f}.",
-        flip=f"At γ 1 the two verifiers are identical; from γ {flip_at} on, block verification "
-        "accepts more candidates than token verification.",
-        figures=(
-            Figure(label="token verification, γ 2", value=token, form=".4f"),
-            Figure(label="block verification, γ 2", value=block, form=".4f"),
-            Figure(label="first gain at γ", value=flip_at, form=".0f"),
-        ),
-        chart=chart_of_blocks(2),
+        flip=f"At γ 1 the two verifiers are identical; from γ {first_gain()} on, block "
+        "verification accepts more candidates than token verification.",
+        figures=figures_of_verifiers(2, form=".4f", suffix=", γ 2"),
+        chart=chart_of_verifiers(2),
         run="blocks",
     )
 
 
 _VERIFIERS = ("token", "block")
-
-
-def _gain(gamma: int) -> float:
-    pair = SWAPPED.draft, SWAPPED.target
-    return expected_accepted(*pair, gamma) - token_accepted(*pair, gamma)
 
 
 def _in_context(seed: int) -> tuple[float, float]:

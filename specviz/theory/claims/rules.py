@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 
-from specviz.theory.blocks import expected_accepted, token_accepted
 from specviz.theory.chains import random_chains
 from specviz.theory.claims.batches import batch_bias
 from specviz.theory.claims.claim import (
@@ -21,7 +20,13 @@ from specviz.theory.claims.claim import (
     tokens_chart,
     verdict_for,
 )
-from specviz.theory.examples import REF5, SWAPPED
+from specviz.theory.claims.swapped import (
+    accepted_by_verifier,
+    chart_of_verifiers,
+    figures_of_verifiers,
+    first_gain,
+)
+from specviz.theory.examples import REF5
 from specviz.theory.rejections import batch_floor, batch_improvement, total_rejections
 from specviz.theory.speed import expected_tokens
 from specviz.theory.tradeoff import (
@@ -175,18 +180,9 @@ def _same_tokenizer() -> Claim:
 
 
 def _fewest_rejections() -> Claim:
-    draft, target = SWAPPED.draft, SWAPPED.target
-    token, block = token_accepted(draft, target, 3), expected_accepted(draft, target, 3)
+    token, block = accepted_by_verifier(3)
     accept = lossless(_DRAFT, _TARGET)
     lazier = [reject_chance(_DRAFT, share * accept) for share in (0.5, 0.9, 0.99)]
-    flip_at = first(
-        lambda gamma: (
-            expected_accepted(draft, target, gamma)
-            > token_accepted(draft, target, gamma) + _ROUNDING
-        ),
-        1,
-        8,
-    )
     within = all(each > reject_chance(_DRAFT, accept) for each in lazier)
     return Claim(
         id="fewest-rejections",
@@ -200,27 +196,11 @@ def _fewest_rejections() -> Claim:
         f"tokens, block verification accepts {block:.3f} of three candidates on average, and token "
         f"verification accepts {token:.3f}. On a Markov chain of {_HORIZON} tokens, eight parallel "
         f"drafts lower the expected rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
-        flip=f"From γ = {flip_at} on, block verification accepts more candidates than token "
+        flip=f"From γ = {first_gain()} on, block verification accepts more candidates than token "
         "verification. Two or more parallel drafts have fewer rejections than one.",
-        figures=(
-            Figure(label="token verification", value=token, form=".3f"),
-            Figure(label="block verification", value=block, form=".3f"),
-            Figure(label="first gain at γ", value=flip_at, form=".0f"),
-        ),
-        chart=chart_of_blocks(3),
+        figures=figures_of_verifiers(3, form=".3f"),
+        chart=chart_of_verifiers(3),
         run="rejections",
-    )
-
-
-def chart_of_blocks(gamma: int) -> Chart:
-    return Chart(
-        page="bias",
-        label="Token and block verification at each γ",
-        settings=(
-            ("bias_example", SWAPPED.name),
-            ("bias_section", "Whole blocks"),
-            ("bias_gamma", gamma),
-        ),
     )
 
 

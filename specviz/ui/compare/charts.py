@@ -20,20 +20,13 @@ from specviz.record.numbers import PERCENT, PROBABILITY, RATIO, TOKENS, Quantity
 from specviz.record.pairs import pair_title
 from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.ui.widgets.error_bars import Reading, error_bars
 from specviz.values import Value
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up")
 _MOST_TIMES = 3  # longer intervals are cut off at this multiple of the highest value
 _TIME = CATALOGUE["ms_a_token"]
 _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
-
-
-class Reading(Value):
-    """A measured value with its interval; ``low`` and ``high`` are None if there is no interval."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 class LaneRuns(Value):
@@ -206,26 +199,13 @@ def _add_readings(
     readings: Sequence[Reading],
     quantity: Quantity,
 ) -> None:
-    ends = [(each.low, each.high) for each in readings]
     made.add_scatter(
         x=list(x),
         y=[each.value for each in readings],
         name=label,
         mode="markers",
         marker={"symbol": _symbol(index), "size": 12, "color": _colour(index)},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [
-                0.0 if high is None else high - each.value
-                for each, (_, high) in zip(readings, ends, strict=True)
-            ],
-            "arrayminus": [
-                0.0 if low is None else each.value - low
-                for each, (low, _) in zip(readings, ends, strict=True)
-            ],
-            "color": _colour(index),
-        },
+        error_y=error_bars((each.ends for each in readings), _colour(index)),
         hovertemplate=f"%{{x}}: {quantity.hover()}<extra>{label}</extra>",
     )
 

@@ -41,7 +41,6 @@ from specviz.record.prompts import NO_KIND
 from specviz.ui.compare.charts import (
     KindReadings,
     LaneRuns,
-    Reading,
     alpha_by_position,
     by_kind,
     speedup_over_gamma,
@@ -50,6 +49,7 @@ from specviz.ui.compare.charts import (
 )
 from specviz.ui.compare.lanes import DOTS
 from specviz.ui.downloads import download_button
+from specviz.ui.widgets.error_bars import Reading
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player

@@ -20,6 +20,7 @@ from specviz.figures.waterfall import Waterfall
 from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, TOKENS
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
+from specviz.ui.widgets.error_bars import error_bars
 from specviz.values import Value
 
 # Orange is slower than the target alone, grey equal, blue faster: colour-blind readers distinguish
@@ -209,11 +210,9 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
         mode="markers",
         name="measured",
         marker={"color": COLOURS.measured, "size": 10, "symbol": "diamond"},
-        error_y={
-            "type": "data", "symmetric": False, "color": COLOURS.measured,
-            "array": [(each.high or each.speedup) - each.speedup for each in runs],
-            "arrayminus": [each.speedup - (each.low or each.speedup) for each in runs],
-        },
+        error_y=error_bars(
+            ((each.speedup, each.low, each.high) for each in runs), COLOURS.measured
+        ),
         text=[each.label for each in runs],
         hovertemplate=f"%{{text}}: {RATIO.hover()}<extra>measured</extra>",
     )  # fmt: skip
@@ -279,15 +278,7 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
         y=[each.odds for each in kinds],
         mode="markers",
         marker={"size": 12, "color": COLOURS.exact},
-        error_y={
-            "type": "data", "symmetric": False, "color": COLOURS.exact,
-            "array": [
-                (each.odds if each.high is None else each.high) - each.odds for each in kinds
-            ],
-            "arrayminus": [
-                each.odds - (each.odds if each.low is None else each.low) for each in kinds
-            ],
-        },
+        error_y=error_bars(((each.odds, each.low, each.high) for each in kinds), COLOURS.exact),
         hovertemplate=f"%{{x}}: {PROBABILITY.hover()}<extra></extra>",
     )  # fmt: skip
     made.update_yaxes(range=[0, 1.05])
@@ -312,12 +303,10 @@ def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
         y=[each.observed for each in points],
         mode="markers", name="a run",
         marker={"color": COLOURS.measured, "size": 9},
-        error_y={
-            "type": "data", "symmetric": False, "thickness": 1,
-            "color": see_through(COLOURS.measured, 0.5),
-            "array": [(each.high or each.observed) - each.observed for each in points],
-            "arrayminus": [each.observed - (each.low or each.observed) for each in points],
-        },
+        error_y=error_bars(
+            ((each.observed, each.low, each.high) for each in points),
+            see_through(COLOURS.measured, 0.5), thickness=1,
+        ),
         text=[_plain(each.label) for each in points],
         hovertemplate=f"%{{text}}<br>expected {RATIO.hover('x')}, observed {RATIO.hover()}"
         "<extra></extra>",

@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 
 from specviz.record.numbers import MILLISECONDS, RATE, RATIO, TOKENS, Quantity
 from specviz.ui.widgets.chart_style import COLOURS, TEXT_SIZE, figure, see_through
+from specviz.ui.widgets.error_bars import Reading, error_bars
 from specviz.values import Value
 
 LANE_COLOURS = ("#1a9c76", "#d1932f", "#a163c7", "#d9622b", "#8a93a0")
@@ -28,21 +29,13 @@ _SHADE = 0.13
 _HEIGHT = 330
 
 
-class End(Value):
-    """A value with its interval; without an interval, ``low`` and ``high`` are None."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
 class LoadPoint(Value):
     """A point of a lane at one load, ``level``; ``level_text`` is the load with its unit."""
 
     level: float
     level_text: str
-    y: End
-    x: End | None = None  # the latency; None if the load is on the x axis
+    y: Reading
+    x: Reading | None = None  # the latency; None if the load is on the x axis
 
 
 class LoadSeries(Value):
@@ -105,7 +98,7 @@ def speedup_chart(
     made.add_hline(y=1, line={"color": COLOURS.muted, "dash": "dash", "width": 1.5})
     for place, each in enumerate(break_evens):
         _add_break_even(made, each, levels, place)
-    ends = [End(value=1.0), *(each.y for lane in lanes for each in lane.points)]
+    ends = [Reading(value=1.0), *(each.y for lane in lanes for each in lane.points)]
     made.update_yaxes(ticksuffix="×", range=[0, _highest(ends)])
     return made
 
@@ -158,7 +151,7 @@ def _add_break_even(
         )  # fmt: skip
 
 
-def _highest(ends: Sequence[End]) -> float:
+def _highest(ends: Sequence[Reading]) -> float:
     """Return the upper end of an axis that starts at 0.
 
     Wide intervals may extend beyond the axis. A longer axis would squeeze the values together.
@@ -190,20 +183,12 @@ def _with_legend(made: go.Figure) -> go.Figure:
     return made
 
 
-def _interval(end: End, quantity: Quantity) -> str:
+def _interval(end: Reading, quantity: Quantity) -> str:
     if end.low is None or end.high is None:
         return ", no interval"
     return f" ({quantity.span(end.low, end.high)})"
 
 
-def _error_bars(ends: Sequence[End], colour: str) -> dict[str, object]:
-    """Return asymmetric error bars, of length 0 where there is no interval."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [0.0 if each.high is None else each.high - each.value for each in ends],
-        "arrayminus": [0.0 if each.low is None else each.value - each.low for each in ends],
-        "color": see_through(colour, 0.55),
-        "thickness": 1.5,
-        "width": 3,
-    }
+def _error_bars(ends: Iterable[Reading], colour: str) -> dict[str, object]:
+    faint = see_through(colour, 0.55)
+    return error_bars((each.ends for each in ends), faint, thickness=1.5, width=3)

@@ -16,12 +16,12 @@ from specviz.ui.servers.load.charts import (
     ALONE_COLOUR,
     LANE_COLOURS,
     BreakEvenSpan,
-    End,
     LoadPoint,
     LoadSeries,
     Source,
 )
 from specviz.ui.widgets.chart_style import COLOURS
+from specviz.ui.widgets.error_bars import Reading
 from specviz.values import Value
 
 X_TITLES: dict[LoadMode, str] = {"closed": "users at the same time", "open": "requests per second"}
@@ -86,8 +86,8 @@ def foreign_series(found: ForeignLoad) -> LoadSeries:
             LoadPoint(
                 level=each.level,
                 level_text=level_words(each.level, each.mode),
-                y=End(value=each.tokens_per_second),
-                x=End(value=1000 * each.chunk_latency.p50),
+                y=Reading(value=each.tokens_per_second),
+                x=Reading(value=1000 * each.chunk_latency.p50),
             )
             for each in found.points
             if each.level and each.tokens_per_second is not None and each.chunk_latency is not None
@@ -112,7 +112,7 @@ def break_evens(shown: ShownSweep) -> list[BreakEvenSpan]:
 
 
 def _series(
-    shown: ShownSweep, place: int, ys: dict[float, End], xs: dict[float, End] | None = None
+    shown: ShownSweep, place: int, ys: dict[float, Reading], xs: dict[float, Reading] | None = None
 ) -> LoadSeries:
     sweep = shown.sweep
     name = lane_names(sweep.lanes)[place]
@@ -139,14 +139,14 @@ def _colour(sweep: LoadSweep, place: int) -> str:
     return LANE_COLOURS[number % len(LANE_COLOURS)]
 
 
-def _end_of(speedup: Ratio) -> End:
-    return End(value=speedup.value, low=speedup.low, high=speedup.high)
+def _end_of(speedup: Ratio) -> Reading:
+    return Reading(value=speedup.value, low=speedup.low, high=speedup.high)
 
 
-def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
+def _taus(shown: ShownSweep, place: int) -> dict[float, Reading]:
     """Return a lane's tokens per round at each load, pooled over the measurements at that load."""
     ends = _ends(shown, place, lambda each: each.acceptance.tau)
-    found: dict[float, End] = {}
+    found: dict[float, Reading] = {}
     for level, end in ends.items():
         own = [
             each.acceptance
@@ -154,13 +154,13 @@ def _taus(shown: ShownSweep, place: int) -> dict[float, End]:
             if (each.block.lane, each.block.level) == (place, level) and not each.problem
         ]
         whole = pooled(own).tau
-        found[level] = end if whole is None else End(value=whole, low=end.low, high=end.high)
+        found[level] = end if whole is None else Reading(value=whole, low=end.low, high=end.high)
     return found
 
 
 def _ends(
     shown: ShownSweep, place: int, value: Callable[[BlockFigures], float | None]
-) -> dict[float, End]:
+) -> dict[float, Reading]:
     """Return the mean of ``value`` at each load, for the lane with index ``place``.
 
     A block measures one lane at one load. A unit measures all lanes in turn, then in reverse order
@@ -173,9 +173,9 @@ def _ends(
         if block.lane == place and not each.problem and found is not None:
             own = units.setdefault(block.level, {})
             own.setdefault((block.repetition, block.unit), []).append(found)
-    ends: dict[float, End] = {}
+    ends: dict[float, Reading] = {}
     for level, own in units.items():
         mean = mean_of({unit: fmean(each) for unit, each in own.items()})
         if mean is not None:
-            ends[level] = End(value=mean.value, low=mean.low, high=mean.high)
+            ends[level] = Reading(value=mean.value, low=mean.low, high=mean.high)
     return ends

@@ -136,7 +136,7 @@ class Simulation:
         for policy in self.settings.policies():
             batch = policy.simulate(self.rng)
             known = self.tallies.get(policy.name)
-            self.tallies[policy.name] = batch if known is None else known.joined(batch)
+            self.tallies[policy.name] = batch if known is None else known + batch
 
 
 def simulation_of(settings: Settings) -> Simulation:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import plotly.graph_objects as go
 
 from specviz.record.numbers import PERCENT, PROBABILITY, RATIO
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
+from specviz.ui.widgets.error_bars import Ends, error_bars
 from specviz.values import Value
 
 _SYMBOLS = ("square", "diamond", "triangle-up")
@@ -45,8 +46,8 @@ def win_rate_chart(points: Sequence[RulePoint], *, of_bias: bool = False) -> go.
         made.add_scatter(
             x=[each.speed for each in own],
             y=[each.won for each in own],
-            error_x=_error_bars([(e.speed, e.speed_low, e.speed_high) for e in own], colour),
-            error_y=_error_bars([(e.won, e.won_low, e.won_high) for e in own], colour),
+            error_x=_bars(((e.speed, e.speed_low, e.speed_high) for e in own), colour),
+            error_y=_bars(((e.won, e.won_low, e.won_high) for e in own), colour),
             customdata=[[each.name] for each in own],
             hovertemplate=f"%{{customdata[0]}}: {RATIO.hover('x')}, {said} {quantity.hover()}"
             "<extra></extra>",
@@ -84,16 +85,5 @@ def _speed_range(points: Sequence[RulePoint]) -> list[float]:
     ]
 
 
-def _error_bars(
-    ends: Sequence[tuple[float, float | None, float | None]], colour: str
-) -> dict[str, object]:
-    """Return asymmetric error bars, of length 0 where there is no interval."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [0.0 if high is None else high - value for value, _, high in ends],
-        "arrayminus": [0.0 if low is None else value - low for value, low, _ in ends],
-        "color": see_through(colour, 0.5),
-        "thickness": 1.5,
-        "width": 0,
-    }
+def _bars(ends: Iterable[Ends], colour: str) -> dict[str, object]:
+    return error_bars(ends, see_through(colour, 0.5), thickness=1.5, width=0)

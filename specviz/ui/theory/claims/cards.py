@@ -16,8 +16,9 @@ from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
 from specviz.ui.theory.claims.runs import ClaimRuns, refusal_on
 from specviz.ui.theory.kept_methods import recorded_methods
-from specviz.ui.widgets.page_parts import show_formula
+from specviz.ui.widgets.page_parts import show_formula, show_heading, show_letters
 from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.ui.widgets.symbols import show_symbols
 
 Start = Callable[[RunName, str], None]  # arguments: the runs, and the id of the card's claim
 
@@ -28,6 +29,31 @@ VERDICTS: dict[ClaimVerdict, str] = {
 }
 _TICK = 0.5  # seconds
 _PAGES = ROOT / "pages"
+
+
+def show_claims_heading() -> None:
+    show_heading(
+        "Claims, checked",
+        "This page quotes sentences about speculative decoding from a guide, an overview, a "
+        "README, a manual and a paper. It checks each sentence and shows the setting at which the "
+        "sentence becomes true or false.",
+    )
+
+
+def show_chosen_claims(runs: ClaimRuns, start: Start, running: frozenset[str]) -> None:
+    """Draw the filters and the cards of the claims that pass; ``running`` as in `choose_claims`."""
+    claims = all_claims()
+    st.markdown(f"{len(claims)} sentences: {tally(claims)}")
+    show_symbols("alpha", "gamma", "tau", "c", "v")
+    shown = choose_claims(claims, running)
+    if shown:
+        show_cards(shown, runs, start)
+    else:
+        st.info("No claim has this source and this verdict. Remove one of the two filters.")
+    st.caption(
+        "A verdict says whether the sentence is true in all, some or none of the tested cases."
+    )
+    show_letters()
 
 
 @st.cache_data(show_spinner=False)

@@ -11,7 +11,9 @@ from specviz.figures.batch_forecast import MapPoint
 from specviz.figures.catalogue import TIMES_THE_TARGET
 from specviz.record.batch_costs import BatchCosts, BatchPoint, ExpertReads
 from specviz.record.numbers import RATIO, STEPS, UNKNOWN
+from specviz.ui.theory.misleading.charts import add_line
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.ui.widgets.error_bars import error_bars
 from specviz.values import Value
 
 _SEQUENCES = "sequences in the batch"
@@ -31,11 +33,14 @@ def speedup_over_batch(
     """Draw forecast and measured speedups at each batch size, and speedups of serving engines."""
     made = figure(x_title=_SEQUENCES, y_title=TIMES_THE_TARGET)
     batches = [each.batch for each in points]
-    _add(made, batches, [each.forecast for each in points], "forecast", COLOURS.exact, dash="dash")
+    forecasts = [each.forecast for each in points]
+    add_line(made, batches, forecasts, "forecast", COLOURS.exact, dash="dash", symbol="circle")
     made.add_scatter(
         x=batches,
         y=[each.speedup for each in points],
-        error_y=_interval(points),
+        error_y=error_bars(
+            ((each.speedup, each.low, each.high) for each in points), COLOURS.measured
+        ),
         mode="lines+markers",
         name="measured, all sequences running",
         line={"color": COLOURS.measured},
@@ -46,7 +51,7 @@ def speedup_over_batch(
         ("whole batch, compact", [each.compact for each in points], SERIES[2], "diamond"),
         ("whole batch, padded", [each.padded for each in points], SERIES[1], "square"),
     ):
-        _add(made, batches, values, name, colour, dash="dot", symbol=symbol)
+        add_line(made, batches, values, name, colour, dash="dot", symbol=symbol)
     for engine in dict.fromkeys(each.engine for each in engines):
         own = [each for each in engines if each.engine == engine]
         made.add_scatter(
@@ -138,7 +143,7 @@ def verification_cost(costs: BatchCosts, gamma: int) -> go.Figure:
     for context, colour in zip(costs.contexts, SERIES, strict=False):
         batches = [each for each in costs.batches if costs.fits(each, context)]
         values = [costs.v(each, context, gamma) for each in batches]
-        _add(made, batches, values, f"{context:,} tokens", colour)
+        add_line(made, batches, values, f"{context:,} tokens", colour, symbol="circle")
     _over_batches(made, costs.batches)
     made.add_hline(
         y=gamma + 1.0,
@@ -156,9 +161,10 @@ def experts_over_rows(reads: ExpertReads) -> go.Figure:
     """
     made = figure(x_title="rows of a pass", y_title=f"experts read, of {reads.experts}")
     rows = [each.rows for each in reads.points]
-    _add(made, rows, [each.experts for each in reads.points], "measured", COLOURS.measured)
+    experts = [each.experts for each in reads.points]
+    add_line(made, rows, experts, "measured", COLOURS.measured, symbol="circle")
     independent = [each.independent for each in reads.points]
-    _add(
+    add_line(
         made, rows, independent, "independent routing", COLOURS.exact, dash="dash", symbol="square"
     )
     made.add_scatter(
@@ -176,34 +182,3 @@ def experts_over_rows(reads: ExpertReads) -> go.Figure:
 def _over_batches(made: go.Figure, batches: Sequence[int]) -> None:
     values = sorted(set(batches))
     made.update_xaxes(type="log", tickvals=values, ticktext=[str(each) for each in values])
-
-
-def _interval(points: Sequence[BatchPoint]) -> dict[str, object]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [0.0 if each.high is None else each.high - each.speedup for each in points],
-        "arrayminus": [0.0 if each.low is None else each.speedup - each.low for each in points],
-        "color": COLOURS.measured,
-    }
-
-
-def _add(
-    made: go.Figure,
-    x: Sequence[float],
-    y: Sequence[float],
-    name: str,
-    colour: str,
-    *,
-    dash: str = "solid",
-    symbol: str = "circle",
-) -> None:
-    made.add_scatter(
-        x=list(x),
-        y=list(y),
-        name=name,
-        mode="lines+markers",
-        line={"color": colour, "dash": dash},
-        marker={"symbol": symbol, "size": 7},
-        hovertemplate=f"%{{x}}: %{{y:.3f}}<extra>{name}</extra>",
-    )

@@ -21,6 +21,7 @@ from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import DRAFT_TEMPERATURES, Logits, overlap, overlaps
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.ui.widgets.error_bars import error_bars
 from specviz.values import Value
 
 STICKINESS = tuple(float(each) for each in np.linspace(0.0, 1.0, 26))
@@ -47,8 +48,8 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
     texts = [replace(text, stickiness=each) for each in STICKINESS]
     exact = [tokens_per_round(each, gamma) for each in texts]
     formula = expected_tokens(min(1.0, text.mean_alpha), gamma)
-    _line(made, STICKINESS, exact, name="exact", colour=COLOURS.exact)
-    _line(
+    add_line(made, STICKINESS, exact, name="exact", colour=COLOURS.exact)
+    add_line(
         made,
         STICKINESS,
         [formula] * len(STICKINESS),
@@ -86,7 +87,7 @@ def mean_and_tail(
             each.speedup(count, draft_cost, verify_cost)
             for each, count in zip(distributions, counts, strict=True)
         ]
-        _line(made, gammas, values, name=name, colour=colour, symbol=symbol)
+        add_line(made, gammas, values, name=name, colour=colour, symbol=symbol)
         best = int(np.argmax(values))
         made.add_annotation(
             x=gammas[best], y=values[best], text=f"γ {gammas[best]}", showarrow=False, yshift=13
@@ -148,8 +149,8 @@ def over_batch(
         symbol = "circle" if len(servings) == 1 else None  # a line of one point is invisible
         verify = [each.verify_cost(gamma) for each in servings]
         gains = [each.speedup(alpha, gamma) for each in servings]
-        _line(costs, batches, verify, name, colour, symbol=symbol)
-        _line(speeds, batches, gains, name, colour, symbol=symbol)
+        add_line(costs, batches, verify, name, colour, symbol=symbol)
+        add_line(speeds, batches, gains, name, colour, symbol=symbol)
     tau = expected_tokens(alpha, gamma)
     edge = {"color": COLOURS.muted, "dash": "dash"}
     speeds.add_hline(
@@ -167,7 +168,7 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
     made = figure(x_title="sequences in the batch", y_title="GB read per pass", height=300)
     for context, colour in zip(contexts, SERIES, strict=False):
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
-        _line(made, BATCHES, read, f"{context:,} tokens", colour)
+        add_line(made, BATCHES, read, f"{context:,} tokens", colour)
     edge = {"color": COLOURS.rejected, "dash": "dash"}
     made.add_hline(y=1000.0, line=edge)
     made.add_annotation(  # on a logarithmic axis, y is the exponent
@@ -189,8 +190,8 @@ def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) ->
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)
     own = np.maximum(found, shared).tolist()
-    _line(made, TEMPERATURES, shared, name="the same for both", colour=COLOURS.exact)
-    _line(made, TEMPERATURES, own, name="draft at its best", colour=COLOURS.draft, dash="dash")
+    add_line(made, TEMPERATURES, shared, name="the same for both", colour=COLOURS.exact)
+    add_line(made, TEMPERATURES, own, name="draft at its best", colour=COLOURS.draft, dash="dash")
     made.add_scatter(
         x=[max(temperature, TEMPERATURES[0])],
         y=[overlap(draft, target, temperature)],
@@ -212,15 +213,9 @@ def alpha_estimates(estimates: Sequence[AlphaEstimate]) -> go.Figure:
         y=[each.label for each in estimates],
         mode="markers",
         marker={"size": 12, "color": COLOURS.measured},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [(each.high or each.value) - each.value for each in estimates],
-            "arrayminus": [
-                each.value - (each.value if each.low is None else each.low) for each in estimates
-            ],
-            "color": COLOURS.measured,
-        },
+        error_x=error_bars(
+            ((each.value, each.low, each.high) for each in estimates), COLOURS.measured
+        ),
         hovertemplate="%{y}: %{x:.3f}<extra></extra>",
     )
     made.update_xaxes(range=[0, 1])
@@ -228,7 +223,7 @@ def alpha_estimates(estimates: Sequence[AlphaEstimate]) -> go.Figure:
     return made
 
 
-def _line(
+def add_line(
     made: go.Figure,
     x: Sequence[float],
     y: Sequence[float],
