@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -47,26 +47,28 @@ class CandidateRecord(Value):
 
 
 class Deferred(Generic[Done]):
-    """A deferred computation. Calling it computes whatever is missing and returns the result.
+    """A deferred computation; calling it returns the result."""
 
-    On a CPU, ``begin`` starts the computation in a single background thread. On other devices
-    ``begin`` does nothing: the device already computes its part, and the call computes the rest.
-    """
-
-    def __init__(self, device: torch.device, compute: Callable[[], Done]) -> None:
-        self._threaded = device.type == "cpu"
+    def __init__(self, compute: Callable[[], Done]) -> None:
         self._result = compute
 
-    def begin(self) -> None:
-        """Start the computation on the background thread (CPU only).
+    @staticmethod
+    def begin(several: Sequence[Deferred[Done]]) -> None:
+        """Start computations in a single background thread, one after another.
 
-        Call this method at most once, before using the result.
+        Start a computation at most once, before using its result.
         """
-        if self._threaded:
-            self._result = _executor().submit(self._result).result
+        computations = [each._result for each in several]
+        future = _executor().submit(lambda: [compute() for compute in computations])
+        for number, each in enumerate(several):
+            each._result = partial(_result, future, number)
 
     def __call__(self) -> Done:
         return self._result()
+
+
+def _result(future: Future[list[Done]], number: int) -> Done:
+    return future.result()[number]
 
 
 @cache
@@ -104,14 +106,16 @@ class Recorder:
         all other values describe the distributions at temperature 1. At any other temperature, all
         values describe the distributions that the run uses.
         """
-        count = proposal.token_ids.shape[0]
-        both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
         if self._in_torch or target_probs.device.type != "cpu" or not survey_ready():
+            both = ModelOutputs.of(proposal, target_logits, target_probs)
             found = self.on_device(rule, both)
-            return lambda: self.read(found.tolist(), count)
-        losses = _overlap_and_bias(rule, *both.probs)
+            return lambda: self.read(found.tolist(), len(both.candidates))
+        losses = None
+        if type(rule) is not Lossless:
+            losses = _overlap_and_bias(rule, proposal.probs, target_probs[: len(proposal.probs)])
 
         def end() -> list[CandidateRecord]:
+            both = ModelOutputs.of(proposal, target_logits, target_probs)
             found = _statistics(self._shown_probs(both, _softmax), both)
             return self._records(found, None if losses is None else losses.tolist())
 
@@ -226,12 +230,12 @@ class ModelOutputs(Value, eq=False):
     def of(
         proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
     ) -> ModelOutputs:
-        """Combine a proposal with the target's logits and probs `[num_candidates, vocabulary]`."""
-        drafted = proposal.logits
+        """Combine a proposal with the target's logits and probs; extra rows are left out."""
+        drafted, count = proposal.logits, len(proposal.token_ids)
         return ModelOutputs(
             candidates=proposal.token_ids,
-            probs=(proposal.probs, target_probs),
-            logits=(proposal.probs if drafted is None else drafted, target_logits),
+            probs=(proposal.probs, target_probs[:count]),
+            logits=(proposal.probs if drafted is None else drafted, target_logits[:count]),
             certain=drafted is None,
         )
 

@@ -68,6 +68,7 @@ from specviz.record.trace import (
     RunConfig,
 )
 
+_BATCH = 0.02  # seconds
 _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 
 
@@ -102,6 +103,9 @@ class Speculation(SpeculativeRun):
         self._recorder = Recorder(pair.token_table, config.temperature, in_torch=pair.lacks_kernels)
         self._clock = make_clock(pair.device)
         self._played: deque[Deferred[Round]] = deque()  # rounds not returned yet
+        self._num_begun = 0  # of these rounds, the first ones, whose records are being completed
+        self._seconds = 0.0  # of the latest round
+        self._waiting_since = 0.0  # when the first of the other rounds ended
         self._failure: BaseException | None = None  # raised after all finished rounds are returned
         self._hidden = dict[int, torch.Tensor]()  # the target's hidden states, by round index
         with memory_errors(pair.device):
@@ -152,11 +156,12 @@ class Speculation(SpeculativeRun):
             self._stopper.go_back(entry.index)
 
     def __next__(self) -> Round:
-        while not self._done and len(self._played) <= self.config.record:
+        while not self._done and not self._num_begun:
             with torch.inference_mode():
                 read_alone(self.playing())
         if self._played:
             entry = self._played.popleft()()
+            self._num_begun = max(0, self._num_begun - 1)
             self._num_returned += len(entry.emitted)
             return entry
         failure, self._failure = self._failure, None
@@ -172,7 +177,11 @@ class Speculation(SpeculativeRun):
         try:
             with memory_errors(self.pair.device):
                 entry = yield from self._playing_round()
-                self._played.append(entry)
+            if len(self._played) == self._num_begun:
+                self._waiting_since = time.perf_counter()
+            self._played.append(entry)
+            if not self.config.record:
+                self._num_begun = len(self._played)
         except GeneratorExit:
             self._done = True
             raise
@@ -219,6 +228,7 @@ class Speculation(SpeculativeRun):
         self._clock.mark()
 
         draft, check, record, other = self._clock.seconds()
+        self._seconds = draft + check + record + other
         entry = Round(
             index=self._index,
             context_length=before,
@@ -247,8 +257,7 @@ class Speculation(SpeculativeRun):
         draws = self._draws(uniforms, depth)
         hidden = self._hidden.get(self._index)
         proposal = yield from proposing(self._drafter, self._history, depth, draws, hidden)
-        for each in self._played:
-            each.begin()  # runs during the target pass, when Python is mostly idle
+        self._begin_records()
         self._clock.mark()
         forced = {each.place: each.instead for each in forks if each.instead is not None}
         result = yield from self._pass.checking(self._history[-1], proposal, draws, forced)
@@ -256,6 +265,19 @@ class Speculation(SpeculativeRun):
         records = self._records(proposal, result)
         self._clock.mark()
         return proposal.tree, result.verdicts, records
+
+    def _begin_records(self) -> None:
+        """Begin to complete the waiting records, before a target pass.
+
+        Rounds are returned in batches of about ``_BATCH`` seconds, because beginning every record
+        alone would cost more time than the record itself.
+        """
+        waited = time.perf_counter() - self._waiting_since
+        if not self._played or self._num_begun or waited + self._seconds < _BATCH:
+            return
+        if self.pair.device.type == "cpu":
+            Deferred.begin(list(self._played))
+        self._num_begun = len(self._played)
 
     def _draws(self, uniforms: np.ndarray, depth: int) -> Draws:
         drawn = torch.from_numpy(uniforms).to(self.pair.device)
@@ -300,7 +322,7 @@ class Speculation(SpeculativeRun):
             record = entry.times.record + time.perf_counter() - began
             return replace(entry, candidates=candidates, times=replace(entry.times, record=record))
 
-        return Deferred(self.pair.device, write)
+        return Deferred(write)
 
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
         """Append the emitted tokens; roll the caches back to the text's first ``valid`` tokens."""
