@@ -9,6 +9,7 @@ from __future__ import annotations
 from specviz.engine.decoding.device_lanes import DeviceLanes
 from specviz.engine.decoding.endings import room_for
 from specviz.engine.decoding.proposal import Tree
+from specviz.engine.decoding.recording import with_records
 from specviz.engine.decoding.round_values import candidates_of, extra_of
 from specviz.engine.decoding.speculative_run import SpeculativeRun, check_forks, why_cut
 from specviz.engine.model.memory import memory_errors
@@ -55,8 +56,7 @@ class PipelinedRun(SpeculativeRun):
         table = self.pair.token_table
         candidates = candidates_of(tree, verdicts, output, played.uniforms, played.overruled, table)
         if played.records:
-            both = zip(played.records, candidates, strict=True)
-            candidates = tuple(record.added_to(each) for record, each in both)
+            candidates = with_records(candidates, dict(enumerate(played.records)))
         entry = Round(
             index=self._index,
             context_length=before,

@@ -9,7 +9,7 @@ on the device, and the function only converts them to records.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Generic, TypeAlias, TypeVar
@@ -42,8 +42,17 @@ class CandidateRecord(Value):
     overlap: float | None = None
     bias: float | None = None
 
-    def added_to(self, candidate: Candidate) -> Candidate:
-        return replace(candidate, insight=self.insight, overlap=self.overlap, bias=self.bias)
+
+def with_records(
+    candidates: Sequence[Candidate], records: Mapping[int, CandidateRecord]
+) -> tuple[Candidate, ...]:
+    """Return the candidates with their records; ``records`` are given by the candidate's index."""
+    return tuple(
+        replace(each, insight=record.insight, overlap=record.overlap, bias=record.bias)
+        if (record := records.get(number))
+        else each
+        for number, each in enumerate(candidates)
+    )
 
 
 class Deferred(Generic[Done]):

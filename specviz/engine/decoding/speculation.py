@@ -4,21 +4,22 @@ Invariants: before a round, the target's cache holds all tokens of the text but 
 makes one target pass. The host waits for the device once per round. If a round fails, its run ends.
 Other runs are not affected, because every run has its own caches.
 
-If ``config.record`` is on, a round's record is completed during the next round's target pass, when
-the Python interpreter is mostly idle. So a round is returned only after the next round has been
-decoded. When a run is stopped or fails, the pending round is returned first.
+If ``config.record`` is on, rounds are completed during a later round's target pass, when the Python
+interpreter is mostly idle: all rounds of about 20 ms at once, because a thread computes them and
+waking it takes longer than one record. So a round is returned only after later rounds have been
+decoded. When a run is stopped or fails, the pending rounds are returned first.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import torch
-from msgspec.structs import replace
 
 from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import (
@@ -34,7 +35,12 @@ from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
 from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.proposal import Proposal, Tree
-from specviz.engine.decoding.recording import CandidateRecord, Deferred, Recorder
+from specviz.engine.decoding.recording import (
+    CandidateRecord,
+    Deferred,
+    Recorder,
+    with_records,
+)
 from specviz.engine.decoding.round_values import candidates_of, extra_of
 from specviz.engine.decoding.sampling import (
     Draws,
@@ -60,7 +66,9 @@ from specviz.errors import PairError
 from specviz.record.conversations import PromptLike
 from specviz.record.forks import Fork
 from specviz.record.trace import (
+    Candidate,
     DraftingCosts,
+    Extra,
     Finish,
     Prefill,
     Round,
@@ -68,7 +76,7 @@ from specviz.record.trace import (
     RunConfig,
 )
 
-_BATCH = 0.02  # seconds
+_BATCH = 0.02  # seconds that a round may wait for its completion
 _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 
 
@@ -220,28 +228,50 @@ class Speculation(SpeculativeRun):
         self._settle(output, before + output.num_accepted, tree, verdicts)
         if self._stopper is not None:
             self._stopper.learn(self._index, len(verdicts.path), len(output.emitted))
-        table = self.pair.token_table
-        candidates = candidates_of(tree, verdicts, output, uniforms, overruled, table)
-        if not self._measured:
-            candidates = tuple(each for each in candidates if each.tested)
-        extra = extra_of(tree, verdicts, output, uniforms, table, self._proposable)
+        make_values = partial(self._values, tree, verdicts, output, uniforms, overruled)
+        values = None if self.config.record else make_values()
         self._clock.mark()
 
         draft, check, record, other = self._clock.seconds()
         self._seconds = draft + check + record + other
-        entry = Round(
-            index=self._index,
-            context_length=before,
-            candidates=candidates,
-            extra=extra,
-            emitted=output.emitted,
-            cut=why_cut(output, self.config.depth, room, self._endings.limit_reason),
-            draft_catch_up=tree.catch_up,
-            times=RoundTimes(draft=draft, verify=check, other=other, record=record),
-        )
+        index = self._index
+        cut = why_cut(output, self.config.depth, room, self._endings.limit_reason)
         self._index += 1
-        numbers = verdicts.tested or range(len(verdicts.token_ids))
-        return self._defer_record(entry, records, numbers)
+
+        def complete() -> Round:
+            began = time.perf_counter()
+            candidates, extra = values or make_values()
+            if records is not None:
+                numbers = verdicts.tested or range(len(verdicts.token_ids))
+                candidates = with_records(candidates, dict(zip(numbers, records(), strict=True)))
+            recorded = record if values else record + time.perf_counter() - began
+            return Round(
+                index=index,
+                context_length=before,
+                candidates=candidates,
+                extra=extra,
+                emitted=output.emitted,
+                cut=cut,
+                draft_catch_up=tree.catch_up,
+                times=RoundTimes(draft=draft, verify=check, other=other, record=recorded),
+            )
+
+        return Deferred(complete)
+
+    def _values(
+        self,
+        tree: Tree,
+        verdicts: Verdicts,
+        output: RoundOutput,
+        uniforms: np.ndarray,
+        overruled: Mapping[int, float],
+    ) -> tuple[tuple[Candidate, ...], Extra | None]:
+        """Return the round's candidates and its last token as the trace stores them."""
+        table = self.pair.token_table
+        candidates = candidates_of(tree, verdicts, output, uniforms, overruled, table)
+        if not self._measured:
+            candidates = tuple(each for each in candidates if each.tested)
+        return candidates, extra_of(tree, verdicts, output, uniforms, table, self._proposable)
 
     def _drafting_and_verifying(
         self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
@@ -267,10 +297,9 @@ class Speculation(SpeculativeRun):
         return proposal.tree, result.verdicts, records
 
     def _begin_records(self) -> None:
-        """Begin to complete the waiting records, before a target pass.
+        """Before a target pass: begin to complete the pending rounds if they have waited enough.
 
-        Rounds are returned in batches of about ``_BATCH`` seconds, because beginning every record
-        alone would cost more time than the record itself.
+        They have if the first of them would wait longer than ``_BATCH`` after one more round.
         """
         waited = time.perf_counter() - self._waiting_since
         if not self._played or self._num_begun or waited + self._seconds < _BATCH:
@@ -300,29 +329,6 @@ class Speculation(SpeculativeRun):
         return self._recorder.begin(
             self._rule, proposal.part(tested), result.logits[rows], remaining
         )
-
-    def _defer_record(
-        self, entry: Round, end: _Ending | None, numbers: Sequence[int]
-    ) -> Deferred[Round]:
-        """Return a deferred computation that calls ``end`` and adds the records to the round.
-
-        Args:
-            numbers: the indices of the candidates that have records.
-        """
-
-        def write() -> Round:
-            if end is None:
-                return entry
-            began = time.perf_counter()
-            found = dict(zip(numbers, end(), strict=True))
-            candidates = tuple(
-                found[number].added_to(each) if number in found else each
-                for number, each in enumerate(entry.candidates)
-            )
-            record = entry.times.record + time.perf_counter() - began
-            return replace(entry, candidates=candidates, times=replace(entry.times, record=record))
-
-        return Deferred(write)
 
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
         """Append the emitted tokens; roll the caches back to the text's first ``valid`` tokens."""
