@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine.decoding import speculation
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.recording import Recorder
+from specviz.engine.decoding.recording import Deferred, Recorder
 from specviz.engine.decoding.sampling import Draws, inverse_cdf
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.target_pass import TargetPass
@@ -230,6 +231,7 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
         unwritten.append(written.empty())
         return checking(self, *args)
 
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
     monkeypatch.setattr(Recorder, "_insights", noted)
     monkeypatch.setattr(TargetPass, "checking", waiting)
     rounds = play(llama_pair("lean"), config())
@@ -238,9 +240,33 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
     assert not written.get(timeout=20).startswith("record")  # nothing followed the last
 
 
+def test_short_rounds_are_recorded_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    begin = Deferred.begin
+
+    def noted(several: Sequence[Deferred[Round]]) -> None:
+        begun.append(len(several))
+        begin(several)
+
+    monkeypatch.setattr(Deferred, "begin", noted)
+    rounds: dict[float, list[Round]] = {}
+    for seconds in (0.0, 0.001, 60.0):
+        monkeypatch.setattr(speculation, "_BATCH", seconds)
+        rounds[seconds] = play(llama_pair("lean"), config(max_new_tokens=60))
+        if seconds == 0.0:
+            assert begun == [1] * (len(rounds[seconds]) - 1)
+        if seconds == 60.0:
+            assert begun == []
+        begun.clear()
+    assert timeless(rounds[0.0]) == timeless(rounds[0.001]) == timeless(rounds[60.0])
+
+
 @pytest.mark.parametrize("record", [True, False])
-def test_a_stopped_run_keeps_its_rounds(pair: Pair, record: bool) -> None:
+def test_a_stopped_run_keeps_its_rounds(
+    pair: Pair, record: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the record on, one more round had been played than returned."""
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
     settings = config(record=record, max_new_tokens=30)
     whole = play(pair, settings)
     run = speculate(pair, PROMPT, settings)
@@ -280,6 +306,7 @@ def test_runs_side_by_side_do_not_disturb_each_other(pair: Pair) -> None:
 def test_a_run_that_fails_in_mid_round_leaves_the_pair_unchanged(
     error: type[BaseException], record: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
     pair = llama_pair("library")
     settings = config(record=record, max_new_tokens=30)
     whole = play(pair, settings)
