@@ -1,7 +1,7 @@
 """The base class of values: immutable structs whose fields are given by name.
 
-A value is a ``msgspec.Struct``, because creating a frozen dataclass takes four times as long, and a
-run creates hundreds of values per round. ``replace``, ``asdict`` and ``fields`` of ``dataclasses``
+A value is a ``msgspec.Struct``, because creating a frozen dataclass takes four times as long. A run
+creates hundreds of values per round. ``replace``, ``asdict`` and ``fields`` of ``dataclasses``
 work with values, too.
 """
 
@@ -21,20 +21,20 @@ class _ValueType(msgspec.StructMeta):
         described = _fields(bases, namespace)
         defaults = {each: _default(namespace[each]) for each in described if each in namespace}
         namespace |= defaults | {"__dataclass_fields__": described}
-        if not all(each.repr for each in described.values()):
-            namespace["__repr__"] = _repr_of_some
+        if any(not each.repr for name, each in described.items() if name in namespace):
+            namespace.setdefault("__repr__", _repr_of_some)
         return super().__new__(cls, name, bases, namespace, frozen=True, kw_only=True, eq=eq)
 
 
 def _fields(bases: tuple[type, ...], namespace: dict[str, Any]) -> dict[str, Field[Any]]:
-    """Return the fields of a class and of its bases, as the functions of ``dataclasses`` need them.
+    """Return the fields of a class and of its bases, in the form that ``dataclasses`` reads.
 
     Args:
         namespace: the attributes in the body of the class.
     """
     hints = namespace.get("__annotations__", {})
     needed = ("__annotations__", "__module__", *hints)
-    doc = {"__doc__": "-"}  # without one, ``dataclass`` would write it, which takes long
+    doc = {"__doc__": "-"}  # ``dataclass`` builds a missing docstring, which is slow
     body = doc | {each: namespace[each] for each in needed if each in namespace}
     own: Any = dataclass(init=False, repr=False, eq=False, kw_only=True)(type("", (), body))
     inherited = [getattr(base, "__dataclass_fields__", {}) for base in reversed(bases)]
@@ -48,7 +48,7 @@ def _default(given: Any) -> Any:
     if not isinstance(given, Field):
         return given
     if not given.init or not given.compare or given.hash is not None:
-        raise TypeError("A struct has no fields with init, compare or hash.")
+        raise TypeError("A field of a value cannot set init, compare or hash.")
     if given.default_factory is not MISSING:
         return msgspec.field(default_factory=given.default_factory)
     return msgspec.field() if given.default is MISSING else given.default

@@ -98,8 +98,8 @@ def make_dots(
     Args:
         num_rows: The number of rows of x.
         num_weights: The number of matrix rows; by default, the result of ``weights_at_once``.
-        part: Which part of the coming matrix rows to prefetch, as (index, number of parts). Several
-            passes over the same matrix rows prefetch one part each.
+        part: Which part of the coming matrix rows to prefetch, as (index, number of parts). If
+            several passes read the same matrix rows, each pass prefetches one part.
     """
 
     @intrinsic

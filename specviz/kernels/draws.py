@@ -44,7 +44,7 @@ def _draw(weights: Any, uniform: Any) -> Any:
                     last = i
                     if before > level:
                         break
-            return last  # also if rounding keeps the sum below the level
+            return last  # if rounding keeps the sum below the level, the last weight above 0
         before += sums[block]
     return size - 1
 
@@ -102,10 +102,15 @@ def judge_chain(
 ) -> None:
     """Judge candidates up to the first rejection, and draw the token after the accepted ones.
 
-    ``values`` receives four values of each candidate (token id, draft probability, target
-    probability, overlap of both distributions), one kind after the other, and then: the number of
-    accepted candidates, the id of the last token, and the draft's and the target's probability of
-    this token. ``greedy``: choose the last token as the likeliest one instead of drawing it.
+    ``greedy``: choose the likeliest token instead of drawing the last one. ``values`` receives:
+
+    * ``[:count]``: the candidates' token ids.
+    * ``[count : 2 * count]`` and ``[2 * count : 3 * count]``: their draft and target probabilities.
+    * ``[3 * count : 4 * count]``: the overlap of both distributions at each position.
+    * ``[4 * count]``: the number of accepted candidates.
+    * ``[4 * count + 1]``: the id of the last token.
+    * ``[4 * count + 2 :]``: its draft probability (without candidates, its target probability) and
+      its target probability.
     """
     count, size = candidates.shape[0], target.shape[1]
     accepted = count

@@ -47,7 +47,7 @@ def product(
     transformers. Rows of x are processed in groups of at most six, because the processor has
     registers for six. Each weight is read once per group: from memory for the first group, from a
     cache for later groups. The first group prefetches half of the coming weights and the later
-    groups the other half, so that memory is read all the time.
+    groups the other half, so that memory reads overlap all passes.
     """
     size = size_of(like)
     place = begin

@@ -86,7 +86,7 @@ def packed_ready() -> bool:
 
 
 def survey_ready() -> bool:
-    """Return whether the kernels of records, shared by all dtypes, work here.
+    """Return whether the kernels of records and draws, which all dtypes share, work.
 
     While a child process compiles the kernels, the result is False. Otherwise, the first call loads
     or compiles them.

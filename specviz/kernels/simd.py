@@ -242,8 +242,8 @@ def power_of_two(typing: Any, exponent: Any) -> Any:
 def larger(typing: Any, first: Any, second: Any) -> Any:
     """Return the larger of two float32 values that are not NaN.
 
-    Loops with numba's ``max`` are not vectorised when they search for a maximum, because its
-    selections do not have the flags that let LLVM reorder them.
+    LLVM does not vectorise loops that search for a maximum with ``max``, because numba emits no
+    fast-math flags on its select instruction.
     """
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:

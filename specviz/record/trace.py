@@ -308,8 +308,8 @@ class PhaseTimes(Value):
 class Slice(Value):
     """The times of some consecutive rounds of a run, with the target alone and with speculation.
 
-    The rounds are ``first`` to ``last`` (exclusive). Their tokens were decoded in the order target
-    alone, speculative, speculative, target alone. Times are in seconds.
+    The rounds are ``first`` to ``last`` (exclusive). Their tokens were decoded four times, in this
+    order: target alone, speculative, speculative, target alone. Times are in seconds.
     """
 
     first: int

@@ -54,9 +54,9 @@ def same_method(one: RunConfig, other: RunConfig) -> bool:
 
 
 def form_of(config: RunConfig) -> Form:
-    """Return what the acceptance along scored texts gives for this method.
+    """Return how exactly scored texts give this method's expected tokens per round.
 
-    It gives the exact expected tokens per round, only a lower bound ("at least"), or "none".
+    The result says: exactly, as a lower bound ("at least"), or not at all ("none").
     """
     if not config.draft_method.has_steps:
         return "exact"  # under any rule: a copied token is accepted if it is the text's next token

@@ -15,7 +15,7 @@ from torch import Tensor
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding import speculation
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.recording import Deferred, Recorder
+from specviz.engine.decoding.recording import Recorder
 from specviz.engine.decoding.sampling import Draws, inverse_cdf
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.target_pass import TargetPass
@@ -238,27 +238,6 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
     assert len(rounds) == len(unwritten) > 3
     assert all(unwritten)  # one each, and never early
     assert not written.get(timeout=20).startswith("record")  # nothing followed the last
-
-
-def test_short_rounds_are_recorded_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[int] = []
-    begin = Deferred.begin
-
-    def noted(several: Sequence[Deferred[Round]]) -> None:
-        begun.append(len(several))
-        begin(several)
-
-    monkeypatch.setattr(Deferred, "begin", noted)
-    rounds: dict[float, list[Round]] = {}
-    for seconds in (0.0, 0.001, 60.0):
-        monkeypatch.setattr(speculation, "_BATCH", seconds)
-        rounds[seconds] = play(llama_pair("lean"), config(max_new_tokens=60))
-        if seconds == 0.0:
-            assert begun == [1] * (len(rounds[seconds]) - 1)
-        if seconds == 60.0:
-            assert begun == []
-        begun.clear()
-    assert timeless(rounds[0.0]) == timeless(rounds[0.001]) == timeless(rounds[60.0])
 
 
 @pytest.mark.parametrize("record", [True, False])

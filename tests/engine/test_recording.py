@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,17 @@ import pytest
 import torch
 
 from specviz.engine import speculate
-from specviz.engine.decoding import recording
+from specviz.engine.decoding import recording, speculation
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.recording import Recorder, top_of
+from specviz.engine.decoding.recording import Deferred, Recorder, top_of
 from specviz.engine.decoding.sampling import Sampler, one_hot
 from specviz.engine.decoding.verify import Lossless
 from specviz.engine.model.text import TokenTable
-from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight, RunConfig
+from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight, Round, RunConfig
 from specviz.store import trace_from_json, trace_to_json
 from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
-from tests.engine.playing import config, llama_pair, play
+from tests.engine.playing import PROMPT, config, llama_pair, play, timeless
 from tests.engine.spies import watch
 from tests.traces import make_trace
 
@@ -232,3 +233,46 @@ def test_a_lossy_record_round_trips() -> None:
     trace = make_trace(play(llama_pair("lean"), settings), config=settings)
     assert all(each.bias is not None for entry in trace.rounds for each in entry.candidates)
     assert trace_from_json(trace_to_json(trace)) == trace
+
+
+# -- batches
+
+
+def test_short_rounds_are_recorded_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    begin = Deferred.begin
+
+    def noted(several: Sequence[Deferred[Round]]) -> None:
+        begun.append(len(several))
+        begin(several)
+
+    monkeypatch.setattr(Deferred, "begin", noted)
+    rounds: dict[float, list[Round]] = {}
+    for seconds in (0.0, 0.001, 60.0):
+        monkeypatch.setattr(speculation, "_BATCH", seconds)
+        rounds[seconds] = play(llama_pair("lean"), config(max_new_tokens=60))
+        if seconds == 0.0:
+            assert begun == [1] * (len(rounds[seconds]) - 1)
+        if seconds == 60.0:
+            assert begun == []
+        begun.clear()
+    assert timeless(rounds[0.0]) == timeless(rounds[0.001]) == timeless(rounds[60.0])
+
+
+def test_rounds_before_a_failing_record_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speculation, "_BATCH", 0.001)
+    whole = play(llama_pair("lean"), config(max_new_tokens=40))
+    insights, written = Recorder._insights, list[int]()
+
+    def failing(self: Recorder, *args: Any) -> Any:
+        written.append(1)
+        if len(written) == 5:
+            raise MemoryError("in the record")
+        return insights(self, *args)
+
+    monkeypatch.setattr(Recorder, "_insights", failing)
+    run = speculate(llama_pair("lean"), PROMPT, config(max_new_tokens=40))
+    kept = [next(run) for _ in range(4)]
+    with pytest.raises(MemoryError):
+        next(run)
+    assert timeless(kept) == timeless(whole[:4])

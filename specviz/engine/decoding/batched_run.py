@@ -61,7 +61,7 @@ class _Lockstep(ABC, Iterator[tuple[Item | None, ...]], Generic[Run, Item]):
             raise ConfigError("A batch has no prompts.", remedy="Give at least one prompt.")
         assert len(seeds) in {0, len(prompts)}
         seeds = seeds or [config.seed] * len(prompts)
-        # A record would be one round behind.
+        # With records, rounds are returned late, so the runs would not advance together.
         configs = [dataclasses.replace(config, seed=seed, record=False) for seed in seeds]
         self._device = pair.device
         with memory_errors(pair.device):

@@ -56,7 +56,9 @@ class PipelinedRun(SpeculativeRun):
         table = self.pair.token_table
         candidates = candidates_of(tree, verdicts, output, played.uniforms, played.overruled, table)
         if played.records:
-            candidates = with_records(candidates, dict(enumerate(played.records)))
+            candidates = with_records(
+                candidates, dict(zip(range(len(candidates)), played.records, strict=True))
+            )
         entry = Round(
             index=self._index,
             context_length=before,

@@ -1,7 +1,7 @@
 """Record a round: summarise both models' distributions at every candidate's position.
 
-``Recorder.begin`` is called in the round. It returns a function that completes the record during
-the next round. On a CPU with compiled kernels, this function computes the values, and the kernels
+``Recorder.begin`` is called in the round. It returns a function that completes the record during a
+later round. On a CPU with compiled kernels, this function computes the values, and the kernels
 read every distribution once. Otherwise, ``begin`` computes the values or queues their computation
 on the device, and the function only converts them to records.
 """
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ class CandidateRecord(Value):
 def with_records(
     candidates: Sequence[Candidate], records: Mapping[int, CandidateRecord]
 ) -> tuple[Candidate, ...]:
-    """Return the candidates with their records; ``records`` are given by the candidate's index."""
+    """Return the candidates with their records; ``records``: a map from index to record."""
     return tuple(
         replace(each, insight=record.insight, overlap=record.overlap, bias=record.bias)
         if (record := records.get(number))
@@ -65,10 +65,10 @@ class Deferred(Generic[Done]):
     def begin(several: Sequence[Deferred[Done]]) -> None:
         """Start computations in a single background thread, one after another.
 
-        Start a computation at most once, before using its result.
+        Call this at most once per computation, and before its result is used.
         """
         computations = [each._result for each in several]
-        future = _executor().submit(lambda: [compute() for compute in computations])
+        future = _executor().submit(lambda: [_outcome(each) for each in computations])
         for number, each in enumerate(several):
             each._result = partial(_result, future, number)
 
@@ -76,8 +76,21 @@ class Deferred(Generic[Done]):
         return self._result()
 
 
-def _result(future: Future[list[Done]], number: int) -> Done:
-    return future.result()[number]
+_Outcome: TypeAlias = tuple[Done, None] | tuple[None, BaseException]
+
+
+def _outcome(compute: Callable[[], Done]) -> _Outcome[Done]:
+    try:
+        return compute(), None
+    except BaseException as error:  # raised when the result is used
+        return None, error
+
+
+def _result(future: Future[list[_Outcome[Done]]], number: int) -> Done:
+    value, error = future.result()[number]
+    if error is not None:
+        raise error
+    return cast("Done", value)
 
 
 @cache
@@ -118,7 +131,8 @@ class Recorder:
         if self._in_torch or target_probs.device.type != "cpu" or not survey_ready():
             both = ModelOutputs.of(proposal, target_logits, target_probs)
             found = self.on_device(rule, both)
-            return lambda: self.read(found.tolist(), len(both.candidates))
+            count = len(both.candidates)
+            return lambda: self.read(found.tolist(), count)
         losses = None
         if type(rule) is not Lossless:
             losses = _overlap_and_bias(rule, proposal.probs, target_probs[: len(proposal.probs)])
@@ -239,7 +253,10 @@ class ModelOutputs(Value, eq=False):
     def of(
         proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
     ) -> ModelOutputs:
-        """Combine a proposal with the target's logits and probs; extra rows are left out."""
+        """Combine a proposal with the target's logits and probs `[num_rows, vocabulary]`.
+
+        Rows after the last candidate's are ignored.
+        """
         drafted, count = proposal.logits, len(proposal.token_ids)
         return ModelOutputs(
             candidates=proposal.token_ids,

@@ -187,7 +187,7 @@ class Sampler:
 def likeliest(rows: torch.Tensor) -> torch.Tensor:
     """Return the index `[...]` of the largest entry of each row `[..., size]`, the first of equals.
 
-    On a CPU, numpy finds it; torch takes several times as long.
+    For float32 on a CPU, this uses numpy, which is several times faster than torch.
     """
     if rows.device.type != "cpu" or rows.dtype != torch.float32:
         return rows.argmax(-1)

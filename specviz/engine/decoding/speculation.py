@@ -5,9 +5,9 @@ makes one target pass. The host waits for the device once per round. If a round 
 Other runs are not affected, because every run has its own caches.
 
 If ``config.record`` is on, rounds are completed during a later round's target pass, when the Python
-interpreter is mostly idle: all rounds of about 20 ms at once, because a thread computes them and
-waking it takes longer than one record. So a round is returned only after later rounds have been
-decoded. When a run is stopped or fails, the pending rounds are returned first.
+interpreter is mostly idle. On a CPU, a background thread completes the rounds of about 20 ms in one
+batch, because waking the thread takes longer than one record. So a round is returned only after
+later rounds have been decoded. When a run is stopped or fails, the pending rounds come first.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class Speculation(SpeculativeRun):
         self._recorder = Recorder(pair.token_table, config.temperature, in_torch=pair.lacks_kernels)
         self._clock = make_clock(pair.device)
         self._played: deque[Deferred[Round]] = deque()  # rounds not returned yet
-        self._num_begun = 0  # of these rounds, the first ones, whose records are being completed
+        self._num_begun = 0  # how many of them are being completed, or need no completion
         self._seconds = 0.0  # of the latest round
-        self._waiting_since = 0.0  # when the first of the other rounds ended
+        self._waiting_since = 0.0  # when the first round after those ended
         self._failure: BaseException | None = None  # raised after all finished rounds are returned
         self._hidden = dict[int, torch.Tensor]()  # the target's hidden states, by round index
         with memory_errors(pair.device):
@@ -153,8 +153,8 @@ class Speculation(SpeculativeRun):
     def go_back(self, entry: Round) -> None:
         """Undo ``entry``, a round that was returned, and all later rounds.
 
-        ``config.record`` must be off, because a run with a record has already decoded the next
-        round.
+        ``config.record`` must be off, because a run with a record has already decoded later
+        rounds.
         """
         assert not self._played
         self._go_back(entry)
@@ -168,8 +168,8 @@ class Speculation(SpeculativeRun):
             with torch.inference_mode():
                 read_alone(self.playing())
         if self._played:
-            entry = self._played.popleft()()
             self._num_begun = max(0, self._num_begun - 1)
+            entry = self._played.popleft()()
             self._num_returned += len(entry.emitted)
             return entry
         failure, self._failure = self._failure, None
@@ -178,9 +178,8 @@ class Speculation(SpeculativeRun):
     def playing(self) -> Reading[None]:
         """Decode the next round: yield each pass of a model and receive the pass's logits.
 
-        Run this generator in torch's inference mode.
-
-        ``next`` then returns the round, or raises the error that ended the run.
+        ``next`` then returns the round, or raises the error that ended the run. This generator must
+        run in torch's inference mode.
         """
         try:
             with memory_errors(self.pair.device):
@@ -297,14 +296,14 @@ class Speculation(SpeculativeRun):
         return proposal.tree, result.verdicts, records
 
     def _begin_records(self) -> None:
-        """Before a target pass: begin to complete the pending rounds if they have waited enough.
+        """Complete the pending rounds if one more round would make the first one wait too long.
 
-        They have if the first of them would wait longer than ``_BATCH`` after one more round.
+        Call this just before a target pass. On a GPU, rounds never wait: the device has begun.
         """
-        waited = time.perf_counter() - self._waiting_since
-        if not self._played or self._num_begun or waited + self._seconds < _BATCH:
-            return
-        if self.pair.device.type == "cpu":
+        if self.pair.device.type == "cpu" and self._played and not self._num_begun:
+            waited = time.perf_counter() - self._waiting_since
+            if waited + self._seconds < _BATCH:
+                return
             Deferred.begin(list(self._played))
         self._num_begun = len(self._played)
 

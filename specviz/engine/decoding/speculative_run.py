@@ -57,7 +57,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
 
     @property
     def index(self) -> int:
-        """The index of the next round."""
+        """The index of the next round to decode; earlier rounds may not be returned yet."""
         return self._index
 
     @property

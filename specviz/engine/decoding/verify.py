@@ -195,11 +195,11 @@ def verify(
 def _extra_distribution(
     rule: Rule, draft_probs: Tensor, target_probs: Tensor, num_accepted: Tensor
 ) -> Tensor:
-    """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
+    """Return the distribution `[..., vocabulary]` of the last token, not normalised.
 
-    If all candidates are accepted, this is the target's distribution; otherwise it is the
-    normalised residual. If the models agree to the last bit, the residual is 0 everywhere and
-    cannot be normalised. Then the target's distribution replaces it.
+    If all candidates are accepted, this is the target's distribution; otherwise it is the residual.
+    If the models agree to the last bit, the residual is 0 everywhere, and the target's distribution
+    replaces it.
     """
     count, vocabulary = draft_probs.shape[-2:]
     target_row = _row(target_probs, num_accepted, vocabulary)
@@ -207,9 +207,8 @@ def _extra_distribution(
         return target_row
     draft_row = _row(draft_probs, num_accepted.clamp(max=count - 1), vocabulary)
     residual = rule.residual(draft_row, target_row)
-    total = residual.sum(-1, keepdim=True)
-    take_target = (num_accepted == count)[..., None] | (total <= 0.0)
-    return torch.where(take_target, target_row, residual / total.clamp(min=1e-30))
+    take_target = (num_accepted == count)[..., None] | (residual.amax(-1, keepdim=True) <= 0.0)
+    return torch.where(take_target, target_row, residual)
 
 
 def _row(probs: Tensor, index: Tensor, vocabulary: int) -> Tensor:

@@ -162,7 +162,7 @@ def rounds_along(
 def _accepted_at_once(
     head: EagleHead, text: ReadText, gamma: int, starts: Sequence[int]
 ) -> Callable[[int], int]:
-    """Draft after all ``starts`` at once; return a function that looks up one round's result.
+    """Draft from every start in one batch; return a function that looks up one round's result.
 
     The function takes the index of the text's newest token when the round begins, and returns how
     many candidates the round accepts.

@@ -46,7 +46,7 @@ class HeadWeights(Protocol):
 
 
 class HeadSettings(Protocol):
-    """Settings that the files of a head may omit or state wrongly; frozen."""
+    """Immutable settings that a head's files may omit or misstate."""
 
     @property
     def states(self) -> HiddenStates:

@@ -46,8 +46,8 @@ def address(tensor: torch.Tensor | None) -> int:
 def in_inference_mode(function: Callable[Given, Found]) -> Callable[Given, Found]:
     """Decorate a function that runs in torch's inference mode.
 
-    If the mode is already on, it is not entered again, as torch's own decorator does at a cost of
-    several microseconds.
+    Unlike torch's decorator, it does not enter the mode again if the mode is on. This saves several
+    microseconds.
     """
 
     @wraps(function)

@@ -11,7 +11,7 @@ from specviz.engine.model.steps import Step
 
 
 class StepOver(Step):
-    """A step that runs another step. By default, both have the same length."""
+    """A step that runs another step. By default, its length is the other step's length."""
 
     def __init__(self, step: Step) -> None:
         self.step = step

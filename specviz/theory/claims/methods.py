@@ -64,9 +64,9 @@ def _unsure_tokens() -> Claim:
         f"output is {_format_probs(written)}. A drawn token must be verified; otherwise it is too "
         "rare in the output. Stopping before the draw, based on the draft’s highest probability, "
         "is also exact.",
-        flip=f"Up to a threshold of {least:g}, the draft’s lowest probability, nothing is dropped; "
-        f"above {middle:g} two of the three tokens are dropped, and the error is {surer:.2f}. If "
-        "unsure tokens are verified, the output is exact at any threshold.",
+        flip=f"The draft’s lowest probability is {least:g}. Up to this threshold, nothing is "
+        f"dropped; above {middle:g} two of the three tokens are dropped, and the error is "
+        f"{surer:.2f}. If unsure tokens are verified, the output is exact at any threshold.",
         figures=(
             Figure(label="error, verified", value=still_verified, form=".0e"),
             Figure(label="error, dropped", value=bias),

@@ -122,9 +122,10 @@ def dots_sentence(lossy: LossyRuns) -> str:
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """Draw P(reject) and bias as a dot for each of the first tokens at which the models differ.
+    """Draw a dot for each token, with P(reject) and bias as its coordinates.
 
-    Both values are divided by the distance between the models at the token.
+    Only the first few tokens at which the models differ have dots. Both values are divided by the
+    distance between the models at the token.
     """
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
