@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from specviz.engine.decoding import speculation
 from specviz.engine.model.pair import Pair
 from specviz.errors import ConfigError
 from specviz.figures.metrics import metrics
@@ -36,6 +37,7 @@ def test_step_costs_are_measured_after_the_run_or_before_it_on_request(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
     done: list[str] = []
 
     def noted(
@@ -164,7 +166,8 @@ def test_any_other_prompt_has_no_kind(pair: Pair) -> None:
     assert measured_run(pair, [5, 6, 7], CONFIG).prompt.token_ids == (5, 6, 7)
 
 
-def test_a_stopped_run_has_no_baseline(pair: Pair) -> None:
+def test_a_stopped_run_has_no_baseline(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
     run = measured_run(pair, STORIES[0], CONFIG)
     first = next(run)
     run.stop()
