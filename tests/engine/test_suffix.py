@@ -230,7 +230,8 @@ def test_a_repeated_token_is_looked_up_as_fast() -> None:
         proposal = by.propose(text[:end], 64, None, None)  # type: ignore[arg-type]
         seconds.append(time.thread_time() - began)
         assert proposal.token_ids.tolist() == [7] * 64
-    early, late = median(seconds[1:100]), median(seconds[101:])
+    # A busy machine slows most look-ups, but not all of them.
+    early, late = (sorted(some)[len(some) // 10] for some in (seconds[1:100], seconds[101:]))
     print(f"{early * 1e6:.0f} µs at 2,000 tokens, {late * 1e6:.0f} µs at 4,000")
     assert late < 0.4e-3
 
