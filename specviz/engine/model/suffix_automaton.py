@@ -77,6 +77,8 @@ class SuffixAutomaton:
 
         The new match is the longest suffix that occurs in the texts.
         """
+        if not self._places:  # no texts, so nothing matches
+            return match
         state, length = match
         while token not in self._after[state]:
             if not state:
@@ -87,11 +89,12 @@ class SuffixAutomaton:
 
     def followed(self, match: Match) -> Match:
         """Return the longest suffix of the match that has a next token in the texts."""
-        state, length = match
+        state = match.state
+        if not state or self._after[state]:
+            return match
         while state and not self._after[state]:
             state = self._link[state]
-            length = self._length[state]
-        return Match(state, length)
+        return Match(state, self._length[state])
 
     def followers(self, match: Match) -> Iterable[int]:
         return self._after[match.state]
