@@ -14,7 +14,7 @@ def add_number(
     group: argparse._ActionsContainer, name: str, default: float, text: str, metavar: str = "N"
 ) -> None:
     """Add an option with the type of its default; the help ends with the default."""
-    shown = f"{default:g}" if isinstance(default, float) else default
+    shown = f"{default:g}" if isinstance(default, float) else f"{default:,}"
     group.add_argument(
         f"--{name}",
         type=type(default),

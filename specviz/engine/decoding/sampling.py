@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 import torch
 
+from specviz.engine.model.tensors import kernel_readable
 from specviz.kernels.draws import draw_rows
 from specviz.kernels.readiness import draws_ready
 from specviz.record.trace import RunConfig
@@ -227,8 +228,7 @@ def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
 def kernels_can_read(*tensors: torch.Tensor) -> bool:
     """Return whether the kernels of draws and verdicts work here and can read these tensors."""
     return draws_ready() and all(
-        each.device.type == "cpu" and each.dtype == torch.float32 and each.is_contiguous()
-        for each in tensors
+        each.dtype == torch.float32 and kernel_readable(each) for each in tensors
     )
 
 
