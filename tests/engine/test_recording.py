@@ -15,6 +15,7 @@ from specviz.engine.decoding import recording, speculation
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.recording import Deferred, Recorder, top_of
 from specviz.engine.decoding.sampling import Sampler, one_hot
+from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.verify import Lossless
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight, Round, RunConfig
@@ -260,7 +261,14 @@ def test_short_rounds_are_recorded_in_batches(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_rounds_before_a_failing_record_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speculation, "_BATCH", 0.001)
+    begin = Speculation._begin_records
+
+    def begin_six(run: Speculation) -> None:
+        if len(run._played) >= 6:
+            begin(run)
+
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
+    monkeypatch.setattr(Speculation, "_begin_records", begin_six)
     whole = play(llama_pair("lean"), config(max_new_tokens=40))
     insights, written = Recorder._insights, list[int]()
 
