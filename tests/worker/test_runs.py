@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from specviz.engine import load_pair, speculate
+from specviz.engine.decoding import speculation
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.figures.metrics import metrics
@@ -122,7 +123,10 @@ def test_stop_takes_effect_within_a_round(worker: Worker, spec: PairSpec) -> Non
     assert (run.trace.finish, run.trace.baseline) == ("stopped", None)
 
 
-def test_stopped_run_ends_with_its_current_round(spec: PairSpec, pair: Pair) -> None:
+def test_stopped_run_ends_with_its_current_round(
+    spec: PairSpec, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speculation, "_BATCH", 0.0)
     sent: list[Event] = []
     process = SimpleNamespace(
         _send=sent.append, _inbox=SimpleNamespace(stopped=lambda _id: len(sent) >= 3)
