@@ -11,7 +11,7 @@ import numpy as np
 
 from specviz.kernels.compiled import compiled
 from specviz.kernels.dots import x_size
-from specviz.kernels.product import narrow_rows, product
+from specviz.kernels.product import cached_product, narrow_rows
 from specviz.kernels.simd import rounded, size_of, widen
 from specviz.kernels.softmax import soften
 
@@ -96,7 +96,7 @@ def attend(
         if x_size(like) < 4:
             narrow_rows(like, queries, stride, rows, width, room)
             queries, stride = room, width
-        product(
+        cached_product(
             like,
             address,
             nothing,

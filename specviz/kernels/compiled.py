@@ -36,7 +36,8 @@ def compiled_apart(function: Callable[..., Any]) -> Any:
     order. So all kernels get equal results, although the code of each kernel includes a copy of the
     called function.
     """
-    return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
+    options = {"nogil": True, "error_model": "numpy", "forceinline": False}  # else the caller's
+    return numba.njit(fastmath=_EXACT, **options)(function)
 
 
 def _inlined(function: Callable[..., Any], fastmath: set[str]) -> Any:

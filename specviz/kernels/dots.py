@@ -46,7 +46,8 @@ class _BFloat16(ir.Type):
         return hash(_BFloat16)
 
 
-def _has_wide_vectors() -> bool:
+def has_wide_vectors() -> bool:
+    """Return whether the processor has vectors of sixteen float32 values."""
     return {"avx512f", "avx512bw", "avx512vl"} <= processor_features()
 
 
@@ -57,7 +58,7 @@ def _fetch_every() -> int:
 
 def multiplies_pairs() -> bool:
     """Return whether the processor has instructions that multiply pairs of bfloat16 values."""
-    return _has_wide_vectors() and "avx512bf16" in processor_features()
+    return has_wide_vectors() and "avx512bf16" in processor_features()
 
 
 def _takes_pairs(kind: Any) -> bool:
@@ -66,7 +67,7 @@ def _takes_pairs(kind: Any) -> bool:
 
 def _num_weights(num_rows: int) -> int:
     """Return how many matrix rows to multiply at once: as many as fit in the registers."""
-    return 4 if num_rows <= 2 or _has_wide_vectors() else 2
+    return 4 if num_rows <= 2 or has_wide_vectors() else 2
 
 
 @intrinsic
@@ -90,16 +91,13 @@ def weights_at_once(typing: Any, rows: Any) -> Any:
     return types.int64(types.int64), make
 
 
-def make_dots(
-    num_rows: int, num_weights: int | None = None, *, part: tuple[int, int] = (0, 1)
-) -> Any:
+def make_dots(num_rows: int, num_weights: int | None = None, *, fetches: bool = True) -> Any:
     """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
     Args:
         num_rows: The number of rows of x.
         num_weights: The number of matrix rows; by default, the result of ``weights_at_once``.
-        part: Which part of the coming matrix rows to prefetch, as (index, number of parts). If
-            several passes read the same matrix rows, each pass prefetches one part.
+        fetches: Whether to prefetch the coming matrix rows.
     """
 
     @intrinsic
@@ -112,18 +110,21 @@ def make_dots(
         x_stride: Any,
         out: Any,
         out_stride: Any,
+        fetch: Any,
+        shift: Any,
     ) -> Any:
         """Write the dot product of each matrix row and each row of x to ``out[row, weight]``.
 
-        ``x_stride`` and ``out_stride`` count values, not bytes.
+        ``x_stride``, ``out_stride`` and ``fetch`` count values, not bytes. At column i, column
+        ``fetch + (i >> shift)`` of each coming matrix row is prefetched.
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             shape = (num_weights or _num_weights(num_rows), num_rows)
-            _Emitter(builder, like, shape, part).emit(args[1:])
+            _Emitter(builder, like, shape, fetches).emit(args[1:])
             return context.get_dummy_value()
 
-        return types.void(like, *[types.int64] * 6), make
+        return types.void(like, *[types.int64] * 8), make
 
     return dots
 
@@ -131,25 +132,23 @@ def make_dots(
 class _Emitter:
     """Emits the LLVM code of an intrinsic that ``make_dots`` returns."""
 
-    def __init__(
-        self, builder: Any, kind: Any, shape: tuple[int, int], part: tuple[int, int]
-    ) -> None:
+    def __init__(self, builder: Any, kind: Any, shape: tuple[int, int], fetches: bool) -> None:
         self._builder = builder
         self._kind = kind
         self._shape = shape
-        self._fetched = part
+        self._fetches = fetches
         self._paired = _takes_pairs(kind)
-        lanes = 16 if _has_wide_vectors() else 8
+        lanes = 16 if has_wide_vectors() else 8
         columns = lanes * (2 if self._paired else 1)
         # A product of one or two rows waits for memory. Each of its vectors has one prefetch;
         # measured, short vectors with more prefetches read faster on AMD processors.
-        short = shape[1] <= 2
+        short = shape[1] <= 2 and fetches
         self._parts = max(1, columns * stored_size(kind) // _fetch_every()) if short else 1
         self._lanes, self._columns = lanes // self._parts, columns // self._parts
 
     def emit(self, args: Sequence[Any]) -> None:
         """Emit the code; ``args``: the intrinsic's arguments without ``like``."""
-        weights, x, width, x_stride, out, out_stride = args
+        weights, x, width, x_stride, out, out_stride, fetched, shift = args
         builder, all_columns = self._builder, _I64(self._parts * self._columns)
         weight_rows = self._rows(weights, width, stored_type(self._kind), self._shape[0])
         x_rows = self._rows(x, x_stride, _I16 if self._paired else _FLOAT, self._shape[1])
@@ -163,15 +162,15 @@ class _Emitter:
                 for weight, total in zip(read, totals, strict=True):
                     builder.store(multiply_add(weight, values, builder.load(total)), total)
 
-        ahead = self._values_ahead(width)
-        fetch_line = self._fetch_function()
-        size = stored_size(self._kind)
+        ahead = builder.add(self._values_ahead(width), fetched)
+        fetch_line = prefetch(builder)
+        steps = range(0, self._columns, _fetch_every() // stored_size(self._kind))
 
         def fetch(first: Any) -> None:
-            for begin in range(0, self._columns, _fetch_every() // size):
-                place = builder.add(builder.add(first, ahead), _I64(begin))
-                for row in weight_rows[self._fetched[0] :: self._fetched[1]]:
-                    fetch_line(builder.gep(row, [place]))
+            for begin in steps if self._fetches else ():
+                place = builder.lshr(builder.add(first, _I64(begin)), shift)
+                for row in weight_rows:
+                    fetch_line(builder.gep(row, [builder.add(place, ahead)]))
 
         groups = builder.udiv(width, all_columns)
         with cgutils.for_range(builder, groups) as loop:
@@ -306,16 +305,18 @@ class _Emitter:
         values = _I64(_AHEAD // stored_size(self._kind))
         return builder.mul(group, builder.add(builder.udiv(values, group), _I64(1)))
 
-    def _fetch_function(self) -> Callable[[Any], Any]:
-        builder, byte = self._builder, ir.PointerType(ir.IntType(8))
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]),
-            "llvm.prefetch.p0",
-        )
-        return lambda place: builder.call(
-            function, [builder.bitcast(place, byte), _I32(0), _I32(_SECOND_CACHE), _I32(1)]
-        )
+
+def prefetch(builder: Any) -> Callable[[Any], Any]:
+    """Return a function that emits a prefetch of a pointer's line into the second-level cache."""
+    byte = ir.PointerType(ir.IntType(8))
+    function = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]),
+        "llvm.prefetch.p0",
+    )
+    return lambda place: builder.call(
+        function, [builder.bitcast(place, byte), _I32(0), _I32(_SECOND_CACHE), _I32(1)]
+    )
 
 
 def multiply_add(builder: Any, lanes: int) -> Callable[..., Any]:

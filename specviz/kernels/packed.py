@@ -4,8 +4,8 @@ Activations are quantised, too. The 32 columns of a block share a scale, so the 
 block is computed in integers and is exact. The functions for a type are compiled when a model first
 needs them. They are called by address, so that other kernels do not contain the code of all types.
 
-``converted_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on whether
-weights are quantised. If products read float32 rows, ``room`` is None. Otherwise, ``room`` is a
+``converted_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on how
+weights are stored. If products read float32 rows, ``room`` is None. Otherwise, ``room`` is a
 buffer in which each thread stores converted rows: quantised blocks, or bfloat16 rows
 (``reads_narrow_rows``).
 """
@@ -30,8 +30,9 @@ from specviz.kernels.packed_dots import (
     make_packed_dots,
 )
 from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT
-from specviz.kernels.product import narrow_rows, product, reads_narrow_rows, share
+from specviz.kernels.product import finish, narrow_rows, product, reads_narrow_rows, share
 from specviz.kernels.simd import at, byte_at, call, larger, long_at, put, put_byte, put_int
+from specviz.kernels.tiles import tiled_product
 
 _PRODUCT = types.void(*[types.int64] * 10)
 _ROW = types.void(*[types.int64] * 4)
@@ -222,12 +223,7 @@ def multiply_parts(
             )  # fmt: skip
             call(long_at(entry, 1), arguments)
         first += columns
-    if bias:
-        for row in range(rows):
-            line = out + 4 * row * out_stride
-            for place in range(begin, end):
-                added = at(np.float32(0.0), line, place) + at(np.float32(0.0), bias, place)
-                put(line, place, added)
+    finish(np.float32(0.0), bias, begin, end, rows, out, out_stride, np.int64(0))
 
 
 @compiled
@@ -259,6 +255,7 @@ def matrix_product(
     like: Any,
     room: Any,
     converted: int,
+    tiled: int,
     matrix: int,
     bias: int,
     begin: int,
@@ -270,9 +267,18 @@ def matrix_product(
     out: int,
     stride: int,
 ) -> None:
-    """Write columns ``begin`` to ``end`` of the product with a matrix, quantised or unquantised."""
+    """Write columns ``begin`` to ``end`` of the product with a matrix.
+
+    ``tiled``: whether the matrix is stored in tiles; it is then float32.
+    """
     if room is None:
-        product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
+        if tiled:
+            tiled_product(matrix, begin, end, x, rows, width, x_stride, out, stride)
+            finish(like, bias, begin, end, rows, out, stride, np.int64(0))
+        else:
+            product(
+                like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1)
+            )
     elif x_size(like) < 4:
         product(
             like, matrix, bias, begin, end, converted, rows, width, width, out, stride, np.int64(1)

@@ -11,90 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from specviz.kernels.compiled import compiled, compiled_apart, kernel
+from specviz.kernels.compiled import compiled, compiled_apart, compiled_in_order, kernel
 from specviz.kernels.dots import make_dots, multiplies_pairs, weights_at_once, x_size
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import at, put, put_stored, rounded, size_of
 
-_one, _two, _three, _four, _five, _six = (make_dots(n) for n in range(1, 7))
-_three_first, _four_first, _five_first, _six_first = (
-    make_dots(n, part=(0, 2)) for n in range(3, 7)
-)
-_three_more, _four_more, _five_more, _six_more = (make_dots(n, part=(1, 2)) for n in range(3, 7))
-_single = make_dots(1, num_weights=1)
+_MOST = 6  # rows of x at once: the processor has registers for six
 
 
-@compiled_apart
-def product(
-    like: Any,
-    weights: int,
-    bias: int,
-    begin: int,
-    end: int,
-    x: int,
-    rows: int,
-    width: int,
-    x_stride: int,
-    out: int,
-    stride: int,
-    rounds: int,
+@compiled_in_order
+def finish(
+    like: Any, bias: int, begin: int, end: int, rows: int, out: int, stride: int, rounds: int
 ) -> None:
-    """Multiply rows of activations by rows ``begin`` to ``end`` of a matrix, and add the bias.
-
-    That is, out[row, begin:end] = x[row] @ weights[begin:end].T + bias[begin:end]. ``weights``,
-    ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
-    ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as in
-    transformers. Rows of x are processed in groups of at most six, because the processor has
-    registers for six. Each weight is read once per group: from memory for the first group, from a
-    cache for later groups. The first group prefetches half of the coming weights and the later
-    groups the other half, so that memory reads overlap all passes.
-    """
-    size = size_of(like)
-    place = begin
-    while place < end:
-        source = weights + place * width * size
-        unrolled = weights_at_once(rows)
-        if place + unrolled > end:
-            unrolled = 1
-        row = 0
-        while row < rows:
-            left = rows - row
-            count = left // ((left + 5) // 6) if unrolled > 1 else 1
-            here = x + x_size(like) * row * x_stride
-            there = out + 4 * (row * stride + place)
-            if unrolled == 1:
-                _single(like, source, here, width, x_stride, there, stride)
-            elif rows == 1:
-                _one(like, source, here, width, x_stride, there, stride)
-            elif rows == 2:
-                _two(like, source, here, width, x_stride, there, stride)
-            elif rows == 3:
-                _three(like, source, here, width, x_stride, there, stride)
-            elif rows == 4:
-                _four(like, source, here, width, x_stride, there, stride)
-            elif rows == 5:
-                _five(like, source, here, width, x_stride, there, stride)
-            elif rows == 6:
-                _six(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 3:
-                _three_first(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 4:
-                _four_first(like, source, here, width, x_stride, there, stride)
-            elif row == 0 and count == 5:
-                _five_first(like, source, here, width, x_stride, there, stride)
-            elif row == 0:
-                _six_first(like, source, here, width, x_stride, there, stride)
-            elif count == 3:
-                _three_more(like, source, here, width, x_stride, there, stride)
-            elif count == 4:
-                _four_more(like, source, here, width, x_stride, there, stride)
-            elif count == 5:
-                _five_more(like, source, here, width, x_stride, there, stride)
-            else:
-                _six_more(like, source, here, width, x_stride, there, stride)
-            row += count
-        place += unrolled
-    if bias or (rounds and size < 4):
+    """Add the bias, if any, to columns ``begin`` to ``end`` of a product; round if ``rounds``."""
+    if bias or (rounds and size_of(like) < 4):
         for row in range(rows):
             line = out + 4 * row * stride
             for place in range(begin, end):
@@ -102,6 +32,76 @@ def product(
                 if bias:
                     value += at(like, bias, place)
                 put(line, place, rounded(like, value))
+
+
+def _make_product(name: str, *, fetches: bool) -> Any:
+    """Return a product function that prefetches weights or not; the machine code has this name."""
+    single = make_dots(1, num_weights=1, fetches=fetches)
+    one, two, three, four, five, six = (make_dots(n, fetches=fetches) for n in range(1, 7))
+
+    def product(
+        like: Any,
+        weights: int,
+        bias: int,
+        begin: int,
+        end: int,
+        x: int,
+        rows: int,
+        width: int,
+        x_stride: int,
+        out: int,
+        stride: int,
+        rounds: int,
+    ) -> None:
+        """Multiply rows of activations by rows ``begin`` to ``end`` of a matrix, and add the bias.
+
+        That is, out[row, begin:end] = x[row] @ weights[begin:end].T + bias[begin:end]. ``weights``,
+        ``bias``, ``x`` and ``out`` are addresses. x is float32, or of the stored type if
+        ``reads_narrow_rows``. ``rounds``: whether to round results to the stored type, as in
+        transformers. Rows of x are processed in groups of at most six. Each weight is read
+        once per group: from memory for the first group, from a cache for later groups. The first
+        group prefetches half of the coming weights and the later groups the other half, so that
+        memory reads overlap all passes.
+        """
+        size = size_of(like)
+        place = begin
+        while place < end:
+            source = weights + place * width * size
+            unrolled = weights_at_once(rows)
+            if place + unrolled > end:
+                unrolled = 1
+            row, shift = 0, np.int64(rows > _MOST)
+            while row < rows:
+                left = rows - row
+                count = left // ((left + _MOST - 1) // _MOST) if unrolled > 1 else 1
+                here = x + x_size(like) * row * x_stride
+                there = out + 4 * (row * stride + place)
+                fetch = width // 2 if row else 0
+                given = (like, source, here, width, x_stride, there, stride, fetch, shift)
+                if unrolled == 1:
+                    single(*given)
+                elif count == 1:
+                    one(*given)
+                elif count == 2:
+                    two(*given)
+                elif count == 3:
+                    three(*given)
+                elif count == 4:
+                    four(*given)
+                elif count == 5:
+                    five(*given)
+                else:
+                    six(*given)
+                row += count
+            place += unrolled
+        finish(like, bias, begin, end, rows, out, stride, rounds)
+
+    product.__name__ = product.__qualname__ = name
+    return compiled_apart(product)
+
+
+product = _make_product("product", fetches=True)
+cached_product = _make_product("cached_product", fetches=False)  # for short matrices
 
 
 def reads_narrow_rows(number_type: str) -> bool:

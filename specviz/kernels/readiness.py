@@ -64,7 +64,8 @@ def _work(number_type: str) -> bool:
         return False
     try:
         _check_multiply(STORED_ONES[number_type])
-        _check_step(number_type)
+        for tiled in (False, True):
+            _check_step(number_type, tiled=tiled)
     except Exception:  # a compiler may raise anything on an untested machine
         return False
     if not _survey_works():
@@ -133,10 +134,11 @@ def _check_packed() -> None:
         raise ArithmeticError("The product with quantised weights returned a wrong result.")
 
 
-def _check_step(number_type: str) -> None:
+def _check_step(number_type: str, *, tiled: bool) -> None:
     one = STORED_ONES[number_type]
-    weight, caches = np.full((4, 4), one), np.full((1, 1, 1, 4, 4), one)
-    logits = scratch(1, 4)
+    size = LANES
+    weight, caches = np.full((size, size), one), np.full((1, 1, 1, 4, 4), one)
+    logits = scratch(1, size)
     step(
         0,
         1,
@@ -148,25 +150,25 @@ def _check_step(number_type: str) -> None:
         CHAIN,
         NO_PATHS,
         np.zeros((0, len(LAYER_COLUMNS)), np.int64),
-        np.array([weight.ctypes.data] * 3 + [0], np.int64),
+        np.array([weight.ctypes.data] * 3 + [0, tiled and number_type == "float32"], np.int64),
         np.zeros(2, np.float32),
         np.float32(1.0),
         caches,
         caches,
         *[scratch(4, 4) for _ in ("cos", "sin")],
-        scratch(MOST_ROWS, 4),
-        scratch(1, MOST_ROWS, 4),
+        scratch(MOST_ROWS, size),
+        scratch(1, MOST_ROWS, size),
         scratch(MOST_ROWS, 12),
         scratch(MOST_ROWS, 4),
         scratch(1, MOST_ROWS, 4),
-        scratch(MOST_ROWS, 8),
-        scratch(MOST_ROWS, 4),
+        scratch(MOST_ROWS, 2 * size),
+        scratch(MOST_ROWS, size),
         logits,
         np.full(1, -1),
-        scratch(1, 4),
-        make_room(number_type, 1, MOST_ROWS, 8, packed=False),
+        scratch(1, size),
+        make_room(number_type, 1, MOST_ROWS, 2 * size, packed=False),
     )
-    if not (logits == 4.0).all():
+    if not (logits == float(size)).all():
         raise ArithmeticError("The step kernel returned a wrong result.")
 
 

@@ -34,7 +34,8 @@ CHAIN, NO_PATHS = (
 )  # ``depths`` and ``paths`` of a chain
 
 # Columns of ``layers``: addresses (0 if absent), and the attention window. With quantised weights,
-# the address of a matrix is that of its table of parts.
+# the address of a matrix is that of its table of parts. If ``outer`` says so, all matrices but the
+# embedding are stored in tiles.
 LAYER_COLUMNS = (
     "attention_norm",
     "qkv",
@@ -123,7 +124,7 @@ def step(
     depths: Any,  # int64: positions of a sequence's tokens from its end; 0, 1, 2, … for a chain
     paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a chain
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
-    outer: Any,  # int64: addresses of the embedding, final norm, head and head bias
+    outer: Any,  # int64: addresses of the embedding, final norm, head and head bias; tiled or not
     eps: Any,  # float32 [2]: for the residual stream's norms and the heads' norms
     scale: Any,  # float32, multiplies the scores
     keys: Any,  # stored type [cache, layer, key_head, position, head_width]
@@ -147,7 +148,7 @@ def step(
     Writes the tokens' keys and values, the hidden states of the rows ``outputs``, and logits. If
     ``logits`` has fewer rows than ``outputs``, they belong to the last of ``outputs``.
     """
-    like = keys[0, 0, 0, 0, 0]
+    like, tiled = keys[0, 0, 0, 0, 0], outer[4]
     rows, width = token_ids.shape[0], x.shape[1]
     key_heads, head_width = keys.shape[2], keys.shape[4]
     joined, query_width, feed_forward = qkv.shape[1], attended.shape[1], inner.shape[1] // 2
@@ -177,6 +178,7 @@ def step(
             like,
             room,
             converted,
+            tiled,
             entry[_QKV],
             entry[_QKV_BIAS],
             first_joined,
@@ -239,6 +241,7 @@ def step(
             like,
             room,
             converted,
+            tiled,
             entry[_OUTPUT],
             entry[_OUTPUT_BIAS],
             first_column,
@@ -261,6 +264,7 @@ def step(
                 like,
                 room,
                 converted,
+                tiled,
                 entry[_GATE_UP],
                 entry[_GATE_UP_BIAS],
                 half + first_unit,
@@ -286,6 +290,7 @@ def step(
             like,
             room,
             converted,
+            tiled,
             entry[_DOWN],
             entry[_DOWN_BIAS],
             first_column,
@@ -313,6 +318,7 @@ def step(
             like,
             room,
             converted,
+            tiled,
             outer[2],
             outer[3],
             first,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from specviz.engine.model import compiled_step
+from specviz.engine.model import compiled_step, tiles
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.library_step import LibraryStep
@@ -151,6 +151,44 @@ def test_logits_do_not_depend_on_feed_sizes_or_threads(
     for threads in (1, 2, 3):
         for sizes in ([17, 17], [6, 5, 4, 3, 2, 1, 13], [7, 8, 9, 10]):
             assert torch.equal(logits(threads, sizes), one_by_one)
+
+
+@pytest.mark.parametrize("shape", ["llama", "biases", "tied"])
+def test_the_kernels_read_a_larger_model_in_place(
+    monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    _, _, tiled = both(shape)
+    monkeypatch.setattr(tiles, "MOST_BYTES", 0)
+    _, library, in_place = both(shape)
+    held = [each._weights.compiled.tiles for each in (tiled, in_place)]  # type: ignore[union-attr]
+    assert [len(each) for each in held] == [4 * 2 + 1, 0]
+    for number, count in enumerate((20, 1, 6, 13)):
+        same(library, in_place, ids(count, number), count)
+    in_place.forget(20)
+    one_by_one = torch.cat([in_place.feed(each, 1) for each in ids(20, 9).split(1)])
+    in_place.forget(20)
+    parts = [in_place.feed(each, len(each)) for each in ids(20, 9).split([3, 13, 4])]
+    assert torch.equal(torch.cat(parts), one_by_one)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tiled"),
+    [({}, True), ({"vocab_size": 317}, True), ({"intermediate_size": 88}, False)],
+)
+def test_any_vocabulary_is_tiled_but_not_any_gate(changes: dict[str, Any], tiled: bool) -> None:
+    model = stir(tiny_model("llama", **changes))
+    compiled = lean_step(model)._weights.compiled
+    assert compiled is not None
+    assert bool(compiled.tiles) == tiled
+    vocabulary = model.config.vocab_size
+    lean, library = (
+        LeanStep(lean_step(model)._weights, vocabulary, 60),
+        LibraryStep(model, vocabulary),
+    )
+    tokens = ids(9) % vocabulary
+    torch.testing.assert_close(
+        lean.feed(tokens, 9), library.feed(tokens, 9), rtol=TOLERANCE, atol=TOLERANCE
+    )
 
 
 def test_threads_attend_at_once_and_do_not_mix_their_scores(

@@ -25,7 +25,7 @@ def multiplied(
     def multiply(weights: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
         width = np.int64(weights.shape[1])
         first, second, third = weights.ctypes.data, x.ctypes.data, out.ctypes.data
-        emit(weights[0, 0], first, second, width, width, third, np.int64(out.shape[1]))
+        emit(weights[0, 0], first, second, width, width, third, np.int64(out.shape[1]), 0, 0)
 
     out = np.zeros((len(x), len(weights)), dtype=np.float32)
     multiply(weights, x, out)

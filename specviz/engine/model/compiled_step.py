@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from specviz.engine.model.tensors import address, array, kernel_readable, type_name
+from specviz.engine.model.tiles import can_tile_all, tiles_of
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
 from specviz.kernels.packed import make_room
@@ -22,6 +23,9 @@ from specviz.kernels.readiness import ready
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.threads import run_in_parallel
 from specviz.values import Value
+
+_MATRICES = ("qkv", "output", "gate_up", "down")  # of a layer
+_HEAD = 2  # place of the output matrix among the outer weights
 
 
 class CompiledWeights(Value, eq=False):
@@ -32,7 +36,8 @@ class CompiledWeights(Value, eq=False):
     """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
-    outer: np.ndarray  # int64: addresses of embedding, norm, head and head bias
+    outer: np.ndarray  # int64: addresses of embedding, norm, head and head bias; tiled or not
+    tiles: tuple[torch.Tensor, ...]  # copies of matrices, kept alive here; often empty
     eps: float  # of the residual stream's norms
     head_eps: float  # of the norms of queries and keys
     width: int
@@ -57,13 +62,36 @@ class CompiledWeights(Value, eq=False):
             return None
         if not ready(type_name(dtype)):
             return None
+        tiles = _tiles(rows, ends, shape["feed_forward"])
         return CompiledWeights(
             layers=np.array(
                 [[_number(row.get(name)) for name in LAYER_COLUMNS] for row in rows], np.int64
             ),
-            outer=np.array([_number(each) for each in ends], np.int64),
+            outer=np.array([*(_number(each) for each in ends), bool(tiles)], np.int64),
+            tiles=tiles,
             **shape,
         )
+
+
+def _tiles(
+    layers: list[dict[str, torch.Tensor | int | None]],
+    outer: list[torch.Tensor | int | None],
+    feed_forward: int,
+) -> tuple[torch.Tensor, ...]:
+    """Replace all matrices but the embedding by copies in tiles, and return the copies.
+
+    If this model gets no tiles, the result is empty.
+    """
+    places = [(layer, name) for layer in layers for name in _MATRICES]
+    matrices = [*(layer[name] for layer, name in places), outer[_HEAD]]
+    tensors = [each for each in matrices if isinstance(each, torch.Tensor)]
+    if len(tensors) < len(matrices) or not can_tile_all(tensors, feed_forward):
+        return ()
+    tiles = tuple(tiles_of(each) for each in tensors)
+    for (layer, name), each in zip(places, tiles, strict=False):
+        layer[name] = each
+    outer[_HEAD] = tiles[-1]
+    return tiles
 
 
 def _number(value: torch.Tensor | int | None) -> int:
