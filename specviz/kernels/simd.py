@@ -228,12 +228,11 @@ def size_of(typing: Any, like: Any) -> Any:
 
 
 @intrinsic
-def power_of_two(typing: Any, exponent: Any) -> Any:
-    """Return 2**exponent for an int32 exponent from -126 to 127."""
+def power_of_two(typing: Any, biased: Any) -> Any:
+    """Return 2**(biased - 127) for an int32 from 1 to 254."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits = builder.shl(builder.add(args[0], _I32(127)), _I32(23))
-        return builder.bitcast(bits, _FLOAT)
+        return builder.bitcast(builder.shl(args[0], _I32(23)), _FLOAT)
 
     return types.float32(types.int32), make
 
