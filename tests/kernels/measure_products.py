@@ -1,10 +1,12 @@
-"""Measure products of few rows: ``python -m tests.kernels.measure_products [DTYPE …]``.
+"""Measure products of few rows: ``python -m tests.kernels.measure_products [KIND …]``.
+
+A kind is a dtype, whose matrices are stored row by row, or ``tiles``, which are float32.
 
 Needs a quiet machine; uses one thread. The limit of a product is the larger of two times: its bytes
 over the bandwidth of the level of memory that its matrices fill, and its operations over the peak.
 Both are measured between the products. The peak is that of multiply-adds whose operands stay in
 registers; the bandwidth is that of a bare sum over as many bytes. Prints the median share of the
-limit for each dtype, size of memory, width and number of rows.
+limit for each kind, size of memory, width and number of rows.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from numba.core import cgutils
 from specviz.kernels import dots
 from specviz.kernels.arrays import STORED_ONES, scratch
 from specviz.kernels.product import multiply, reads_narrow_rows
+from tests.kernels.tile_products import multiply_tiles
 
+TILES = "tiles"
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 17)
 WIDTHS = (192, 576, 768, 2048, 4096)
 MEGABYTES = {"L2": 0.5, "L3": 6.0, "memory": 160.0}
@@ -35,8 +39,8 @@ _SUMS = (10, 24)  # independent accumulators: as many as fit in 16 and in 32 reg
 _ROUNDS = 20_000
 
 
-def main(*number_types: str) -> None:
-    for name in number_types or ("float32", "bfloat16"):
+def main(*kinds: str) -> None:
+    for name in kinds or (TILES, "float32", "bfloat16"):
         for level, megabytes in MEGABYTES.items():
             print(f"\n{name}, {megabytes} MB of matrices ({level})")
             print("width      " + "".join(f"{rows:6d}" for rows in ROWS) + "  GB/s GFLOP/s")
@@ -44,12 +48,15 @@ def main(*number_types: str) -> None:
                 _measure(name, width, int(megabytes * 1e6))
 
 
-def _measure(name: str, width: int, num_bytes: int) -> None:
+def _measure(kind: str, width: int, num_bytes: int) -> None:
+    name = "float32" if kind == TILES else kind
     one = STORED_ONES[name]
     places = max(16, min(num_bytes // (width * one.nbytes), 4 * width) // 16 * 16)
     count = max(1, num_bytes // (places * width * one.nbytes))
-    weights = np.full((count, places, width), one)
-    products = {rows: _products(one, weights, rows) for rows in ROWS}
+    weights = scratch(count * places * width * one.nbytes // 4).view(one.dtype)
+    weights = weights.reshape(count, places, width)
+    weights[:] = one
+    products = {rows: _products(kind, one, weights, rows) for rows in ROWS}
     numbers = weights.reshape(-1).view(np.float32)
     peak = _peak_function(name)
     shares: dict[int, list[float]] = {rows: [] for rows in ROWS}
@@ -66,13 +73,16 @@ def _measure(name: str, width: int, num_bytes: int) -> None:
           + f"{median(each[1] for each in rates) / 1e9:8.0f}", flush=True)  # fmt: skip
 
 
-def _products(one: Any, weights: np.ndarray, rows: int) -> Callable[[], None]:
+def _products(kind: str, one: Any, weights: np.ndarray, rows: int) -> Callable[[], None]:
     x, out = scratch(rows, weights.shape[2]), scratch(rows, weights.shape[1])
     x[:] = 1
 
     def run() -> None:
         for each in weights:
-            multiply(one, 0, 1, each.ctypes.data, 0, x, out)
+            if kind == TILES:  # all weights are equal, so no copy is needed
+                multiply_tiles(each.ctypes.data, x, 0, out.shape[1], out)
+            else:
+                multiply(one, 0, 1, each.ctypes.data, 0, x, out)
 
     return run
 

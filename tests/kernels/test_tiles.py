@@ -11,16 +11,9 @@ import torch
 
 from specviz.engine.model.tiles import tiles_of
 from specviz.kernels import tiles
-from specviz.kernels.tiles import tiled_product
+from tests.kernels.tile_products import multiply_tiles
 
 MOST_ROWS = 17
-
-
-@numba.njit
-def multiplied(place: int, x: np.ndarray, begin: int, end: int, out: np.ndarray) -> None:
-    first, into, width = x.ctypes.data, out.ctypes.data, np.int64(x.shape[1])
-    rows, stride = np.int64(x.shape[0]), np.int64(out.shape[1])
-    tiled_product(place, begin, end, first, rows, width, width, into, stride)
 
 
 def product(
@@ -29,7 +22,7 @@ def product(
     """Multiply shares of the matrix one after another; columns outside them stay -1."""
     copied, out = tiles_of(torch.from_numpy(matrix)), np.full((len(x), columns), -1, np.float32)
     for begin, end in shares:
-        multiplied(copied.data_ptr(), x, begin, end, out)
+        multiply_tiles(copied.data_ptr(), x, begin, end, out)
     return out
 
 

@@ -1,7 +1,7 @@
 """The lean step, specviz's own forward pass, for a few tokens on a CPU: one call of compiled code.
 
-The code reads the lean weights in place and writes to the same caches as the torch code, so each
-pass may use the compiled code or torch. One call feeds one sequence or several sequences; every
+The code reads the lean weights, or copies of them in tiles, and writes to the same caches as the
+torch code, so each pass may use the compiled code or torch. One call feeds one sequence or several sequences; every
 sequence has a separate cache. The buffers have room for ``MOST_ROWS`` tokens of each sequence, so a
 larger tree is appended in parts.
 """
@@ -29,7 +29,9 @@ _HEAD = 2  # place of the output matrix among the outer weights
 
 
 class CompiledWeights(Value, eq=False):
-    """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
+    """A model's shape and the addresses of its weights.
+
+    ``LeanWeights`` and ``tiles`` keep the weights in memory.
 
     For a packed (quantised) matrix, the address points to the table in the matrix's
     ``PackedProduct``.

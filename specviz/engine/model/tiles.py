@@ -1,7 +1,8 @@
 """Copies of a model's float32 matrices in tiles, the layout that the kernels multiply fastest.
 
 The model keeps its own matrices for torch, so tiles take as much memory again. Therefore only
-models up to ``MOST_BYTES`` get them. The kernels read larger models in place.
+models up to ``MOST_BYTES`` get them; ``memory_margin`` has room for two such models. The kernels
+read larger models in place.
 """
 
 from __future__ import annotations
