@@ -290,7 +290,8 @@ _TIMES = (
         quantity=SIZE,
         better="lower",
         formula="bytes of the weights that a run needs",
-        remark="On a GPU, the peak of the run's working memory is added",
+        remark="On a GPU, the peak of the run's working memory is added. Copies of the weights, "
+        "which small models get on a CPU, are not counted",
     ),
 )
 _INTERVALS = (

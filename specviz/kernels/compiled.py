@@ -32,11 +32,12 @@ def compiled_in_order(function: Callable[..., Any]) -> Any:
 def compiled_apart(function: Callable[..., Any]) -> Any:
     """Compile a large function that several kernels call and do not inline.
 
-    The function calls only intrinsics and inlined functions, and its additions stay in source
-    order. So all kernels get equal results, although the code of each kernel includes a copy of the
-    called function.
+    The function calls only intrinsics, inlined functions and functions without arithmetic, and its
+    additions stay in source order. So all kernels get equal results, although the code of each
+    kernel includes a copy of the called function.
     """
-    options = {"nogil": True, "error_model": "numpy", "forceinline": False}  # else the caller's
+    # By default, numba takes ``forceinline`` from the function that calls this one first.
+    options = {"nogil": True, "error_model": "numpy", "forceinline": False}
     return numba.njit(fastmath=_EXACT, **options)(function)
 
 

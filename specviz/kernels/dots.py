@@ -23,11 +23,13 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from specviz.kernels.compiled import compiled
 from specviz.kernels.simd import processor_features, stored_size, stored_type, widened
 
 intrinsic: Any = numba.extending.intrinsic
 _AHEAD = 32_768  # minimum prefetch distance in bytes
 _LINE = 64  # bytes of a cache line
+ROWS_AT_ONCE = 6  # of x, for which the processor has registers
 _AMD, _FETCHES_PER_LINE = "sse4a", 4  # an instruction set of AMD processors only
 _SECOND_CACHE = 2  # locality hint of llvm.prefetch: second-level cache
 _FLOAT, _I16, _I32, _I64 = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -68,6 +70,12 @@ def _takes_pairs(kind: Any) -> bool:
 def _num_weights(num_rows: int) -> int:
     """Return how many matrix rows to multiply at once: as many as fit in the registers."""
     return 4 if num_rows <= 2 or has_wide_vectors() else 2
+
+
+@compiled
+def rows_in_pass(left: int) -> int:
+    """Return how many of the ``left`` rows of x the next pass multiplies; passes are similar."""
+    return left // ((left + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE)
 
 
 @intrinsic
@@ -115,8 +123,9 @@ def make_dots(num_rows: int, num_weights: int | None = None, *, fetches: bool = 
     ) -> Any:
         """Write the dot product of each matrix row and each row of x to ``out[row, weight]``.
 
-        ``x_stride``, ``out_stride`` and ``fetch`` count values, not bytes. At column i, column
-        ``fetch + (i >> shift)`` of each coming matrix row is prefetched.
+        ``x_stride``, ``out_stride`` and ``fetch`` count values, not bytes. The coming matrix rows
+        are prefetched from column ``fetch`` on: all of the width if ``shift`` is 0, and half of it
+        if ``shift`` is 1.
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -167,8 +176,8 @@ class _Emitter:
         steps = range(0, self._columns, _fetch_every() // stored_size(self._kind))
 
         def fetch(first: Any) -> None:
-            for begin in steps if self._fetches else ():
-                place = builder.lshr(builder.add(first, _I64(begin)), shift)
+            for begin in steps:
+                place = builder.add(builder.lshr(first, shift), _I64(begin))
                 for row in weight_rows:
                     fetch_line(builder.gep(row, [builder.add(place, ahead)]))
 
@@ -177,7 +186,12 @@ class _Emitter:
             for part in range(self._parts):
                 offset = _I64(part * self._columns)
                 first = builder.add(builder.mul(loop.index, all_columns), offset)
-                fetch(first)
+                if self._fetches and len(x_rows) > 2:
+                    every = builder.icmp_signed("==", builder.and_(loop.index, shift), _I64(0))
+                    with builder.if_then(every, likely=True):
+                        fetch(first)
+                elif self._fetches:  # in the only pass
+                    fetch(first)
                 add(first, part, self._load)
         done = builder.mul(groups, all_columns)
         for part in range(self._parts):

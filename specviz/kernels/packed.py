@@ -1,8 +1,9 @@
-"""Products of a few rows with quantised matrices, which stay quantised in memory.
+"""Products of a few rows with quantised matrices, and the choice of a product in a step.
 
-Activations are quantised, too. The 32 columns of a block share a scale, so the dot product of a
-block is computed in integers and is exact. The functions for a type are compiled when a model first
-needs them. They are called by address, so that other kernels do not contain the code of all types.
+Quantised matrices stay quantised in memory. Activations are quantised, too. The 32 columns of a
+block share a scale, so the dot product of a block is computed in integers and is exact. The
+functions for a type are compiled when a model first needs them. They are called by address, so that
+other kernels do not contain the code of all types.
 
 ``converted_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on how
 weights are stored. If products read float32 rows, ``room`` is None. Otherwise, ``room`` is a
@@ -19,7 +20,7 @@ import numpy as np
 from numba import types
 
 from specviz.kernels.compiled import callback, compiled, compiled_in_order, kernel
-from specviz.kernels.dots import x_size
+from specviz.kernels.dots import ROWS_AT_ONCE, rows_in_pass, x_size
 from specviz.kernels.packed_dots import (
     X_BYTES,
     X_FACTOR,
@@ -36,7 +37,6 @@ from specviz.kernels.tiles import tiled_product
 
 _PRODUCT = types.void(*[types.int64] * 10)
 _ROW = types.void(*[types.int64] * 4)
-_MOST = 6  # rows of activations per pass over a group: the processor has registers for six
 PART_COLUMNS = 4  # int64 for a part: matrix, product function, row function, number of columns
 
 
@@ -78,7 +78,7 @@ def product_function(name: str) -> int:
     if name not in PACKED_TYPES:
         return callback(name, _PRODUCT, _plain_product)
     packed = PACKED_TYPES[name]
-    dots = [make_packed_dots(packed, rows) for rows in range(1, _MOST + 1)]
+    dots = [make_packed_dots(packed, rows) for rows in range(1, ROWS_AT_ONCE + 1)]
     one, two, three, four, five, six = dots
     record_columns, record_bytes = packed.record_columns, packed.record_bytes
 
@@ -100,8 +100,7 @@ def product_function(name: str) -> int:
             columns = end - first
             row = 0
             while row < rows:
-                left = rows - row
-                count = left // ((left + _MOST - 1) // _MOST)
+                count = rows_in_pass(rows - row)
                 here = quantised + row * X_BYTES
                 there = out + 4 * (row * out_stride + first)
                 if count == 1:

@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, compiled_apart, compiled_in_order, kernel
-from specviz.kernels.dots import make_dots, multiplies_pairs, weights_at_once, x_size
+from specviz.kernels.dots import (
+    ROWS_AT_ONCE,
+    make_dots,
+    multiplies_pairs,
+    rows_in_pass,
+    weights_at_once,
+    x_size,
+)
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import at, put, put_stored, rounded, size_of
-
-_MOST = 6  # rows of x at once: the processor has registers for six
 
 
 @compiled_in_order
@@ -70,10 +75,9 @@ def _make_product(name: str, *, fetches: bool) -> Any:
             unrolled = weights_at_once(rows)
             if place + unrolled > end:
                 unrolled = 1
-            row, shift = 0, np.int64(rows > _MOST)
+            row, shift = 0, np.int64(rows > ROWS_AT_ONCE)
             while row < rows:
-                left = rows - row
-                count = left // ((left + _MOST - 1) // _MOST) if unrolled > 1 else 1
+                count = rows_in_pass(rows - row) if unrolled > 1 else 1
                 here = x + x_size(like) * row * x_stride
                 there = out + 4 * (row * stride + place)
                 fetch = width // 2 if row else 0
@@ -101,7 +105,8 @@ def _make_product(name: str, *, fetches: bool) -> Any:
 
 
 product = _make_product("product", fetches=True)
-cached_product = _make_product("cached_product", fetches=False)  # for short matrices
+# For a head's keys: a prefetch would mostly read past their end.
+cached_product = _make_product("cached_product", fetches=False)
 
 
 def reads_narrow_rows(number_type: str) -> bool:

@@ -1,9 +1,9 @@
 """A whole step of a Llama-shaped model, for few tokens of one or several sequences.
 
-Weights are read from the model's memory, each once for up to six tokens. Several threads may run
-one step together: a thread computes a share of every matrix product, then waits at a barrier. Each
-sum is computed by a single thread, in a fixed order, so the bits of a result depend neither on the
-number of threads nor on which other tokens are fed in the same step.
+Each weight is read once for up to six tokens, from the model's memory or from a copy in tiles.
+Several threads may run one step together: a thread computes a share of every matrix product, then
+waits at a barrier. Each sum is computed by a single thread, in a fixed order, so the bits of a
+result depend neither on the number of threads nor on which other tokens are fed in the same step.
 
 Each sequence attends to its own cache; all other work is done for the rows of all sequences at
 once. A sequence's tokens follow each other (a chain) or, in a step of one sequence, are nodes of a
@@ -34,8 +34,8 @@ CHAIN, NO_PATHS = (
 )  # ``depths`` and ``paths`` of a chain
 
 # Columns of ``layers``: addresses (0 if absent), and the attention window. With quantised weights,
-# the address of a matrix is that of its table of parts. If ``outer`` says so, all matrices but the
-# embedding are stored in tiles.
+# the address of a matrix is that of its table of parts. If the last value of ``outer`` is 1, all
+# matrices but the embedding are stored in tiles.
 LAYER_COLUMNS = (
     "attention_norm",
     "qkv",
@@ -124,7 +124,7 @@ def step(
     depths: Any,  # int64: positions of a sequence's tokens from its end; 0, 1, 2, … for a chain
     paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a chain
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
-    outer: Any,  # int64: addresses of the embedding, final norm, head and head bias; tiled or not
+    outer: Any,  # int64: addresses of embedding, final norm, head, head bias; 1 if tiled, else 0
     eps: Any,  # float32 [2]: for the residual stream's norms and the heads' norms
     scale: Any,  # float32, multiplies the scores
     keys: Any,  # stored type [cache, layer, key_head, position, head_width]

@@ -20,16 +20,22 @@ from llvmlite import ir
 from numba import types
 
 from specviz.kernels.compiled import compiled_apart
-from specviz.kernels.dots import has_wide_vectors, multiply_add, prefetch
+from specviz.kernels.dots import (
+    ROWS_AT_ONCE,
+    has_wide_vectors,
+    multiply_add,
+    prefetch,
+    rows_in_pass,
+)
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import put
 
 intrinsic: Any = numba.extending.intrinsic
 _FLOAT, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _COLUMN = 4 * LANES  # bytes
-_MOST = 6  # rows of x at once: the processor has registers for six
 _Key: TypeAlias = tuple[int, int, int]
 _BLOCK = 256  # columns whose weights stay in a cache between passes
+_MOST_PARTS = 4  # of a block, prefetched by one pass each
 
 
 def _num_tiles(num_rows: int) -> int:
@@ -47,8 +53,8 @@ def _tiles_at_once(typing: Any, rows: Any) -> Any:
     """Return how many tiles are multiplied at once by ``rows`` rows of x."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        count = _I64(_num_tiles(_MOST))
-        for number in range(1, _MOST):
+        count = _I64(_num_tiles(ROWS_AT_ONCE))
+        for number in range(1, ROWS_AT_ONCE):
             same = builder.icmp_signed("==", args[0], _I64(number))
             count = builder.select(same, _I64(_num_tiles(number)), count)
         return count
@@ -56,11 +62,11 @@ def _tiles_at_once(typing: Any, rows: Any) -> Any:
     return types.int64(types.int64), make
 
 
-def _make_dots(num_rows: int, *, alone: bool = False) -> Any:
+def _make_dots(num_rows: int, *, single: bool = False) -> Any:
     """Return an intrinsic for the products of several tiles with adjacent rows of x.
 
     Args:
-        alone: Whether to multiply a single tile instead of ``_num_tiles``.
+        single: Whether to multiply a single tile instead of ``_num_tiles``.
     """
 
     @intrinsic
@@ -84,7 +90,7 @@ def _make_dots(num_rows: int, *, alone: bool = False) -> Any:
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _Emitter(builder, num_rows, 1 if alone else _num_tiles(num_rows)).emit(*args)
+            _Emitter(builder, num_rows, 1 if single else _num_tiles(num_rows)).emit(*args)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 10), make
@@ -217,8 +223,8 @@ class _Emitter:
 
 
 _one, _two, _three, _four, _five, _six = (_make_dots(n) for n in range(1, 7))
-_one_alone, _two_alone, _three_alone, _four_alone, _five_alone, _six_alone = (
-    _make_dots(n, alone=True) for n in range(1, 7)
+_one_on_tile, _two_on_tile, _three_on_tile, _four_on_tile, _five_on_tile, _six_on_tile = (
+    _make_dots(n, single=True) for n in range(1, 7)
 )
 
 
@@ -237,23 +243,24 @@ def tiled_product(
     """Write out[row, begin:end] = x[row] @ matrix[begin:end].T; ``begin`` is a multiple of 16.
 
     Rows of x are processed in groups of at most six, in one pass each. All passes multiply the same
-    block of columns before the next block is read, so they find its weights in a cache. Each pass
-    prefetches its part of the next block, so memory reads overlap all passes.
+    block of columns before the next block is read, so they find its weights in a cache. Each of the
+    first passes prefetches its part of the next block, so memory reads overlap these passes.
     """
     tile_bytes = _COLUMN * width
-    passes = (rows + _MOST - 1) // _MOST
     blocks = (width + _BLOCK - 1) // _BLOCK
     block = (width + blocks - 1) // blocks
-    buffer = np.empty((rows if end % LANES else 0, LANES), np.float32)  # for an incomplete tile
+    passes = min((rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE, _MOST_PARTS)
+    buffer = np.empty((rows if end % LANES else 0, LANES), np.float32)  # of an incomplete tile
     place = begin
     while place < end:
         tiles = _tiles_at_once(rows)
         if place + LANES * tiles > end:
             tiles = np.int64(1)
         first = matrix + place // LANES * tile_bytes
-        into, into_stride = out + 4 * place, stride
-        if place + LANES > end:
-            into, into_stride = np.int64(buffer.ctypes.data), LANES
+        results, results_stride = out + 4 * place, stride
+        valid = end - place
+        if valid < LANES:
+            results, results_stride = np.int64(buffer.ctypes.data), LANES
         column = 0
         while column < width:
             columns = min(block, width - column)
@@ -261,18 +268,15 @@ def tiled_product(
             coming = source + _COLUMN * columns
             if column + columns == width:
                 coming = first + tiles * tile_bytes
-            step = _COLUMN // passes
             row = 0
             number = 0
             while row < rows:
-                left = rows - row
-                count = left // (passes - number)
-                here = x + 4 * (row * x_stride + column)
-                there = into + 4 * row * into_stride
-                fetch = coming + number * step * columns
+                count = rows_in_pass(rows - row)
+                fetch = coming + number * (_COLUMN // passes) * columns
                 given = (
-                    source, tile_bytes, columns, here, x_stride, there, into_stride, column, fetch,
-                    step,
+                    source, tile_bytes, columns, x + 4 * (row * x_stride + column), x_stride,
+                    results + 4 * row * results_stride, results_stride, column, fetch,
+                    _COLUMN // passes,
                 )  # fmt: skip
                 if tiles > 1:
                     if count == 1:
@@ -288,22 +292,22 @@ def tiled_product(
                     else:
                         _six(*given)
                 elif count == 1:
-                    _one_alone(*given)
+                    _one_on_tile(*given)
                 elif count == 2:
-                    _two_alone(*given)
+                    _two_on_tile(*given)
                 elif count == 3:
-                    _three_alone(*given)
+                    _three_on_tile(*given)
                 elif count == 4:
-                    _four_alone(*given)
+                    _four_on_tile(*given)
                 elif count == 5:
-                    _five_alone(*given)
+                    _five_on_tile(*given)
                 else:
-                    _six_alone(*given)
+                    _six_on_tile(*given)
                 row += count
-                number += 1
+                number = min(number + 1, passes - 1)
             column += columns
+        if valid < LANES:
+            for row in range(rows):
+                for i in range(valid):
+                    put(out, row * stride + place + i, buffer[row, i])
         place += LANES * tiles
-    last = end - end % LANES
-    for row in range(buffer.shape[0]):
-        for i in range(end - last):
-            put(out, row * stride + last + i, buffer[row, i])

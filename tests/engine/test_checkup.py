@@ -75,7 +75,8 @@ def test_a_pair_of_folders(tmp_path: Path, dtype: str, size: int) -> None:
     assert found.draft is not None
     assert (found.target.parameters, found.draft.parameters) == (large, small)
     assert found.size_ratio == large / small > 1
-    assert found.memory_needed == size * (large + small)
+    copies = 2 if dtype != "bfloat16" else 1  # the kernels read copies of small float32 models
+    assert found.memory_needed == copies * size * (large + small)
     assert found.vocabulary == VOCABULARY
     assert found.target.name == str(tmp_path / "target")
     assert found.target.family == found.draft.family == "llama"
@@ -110,7 +111,7 @@ def test_a_target_alone(llama: Path) -> None:
     found = check(llama, draft=None, device="cpu")
     assert found.draft is None
     assert found.size_ratio is None
-    assert found.memory_needed == 4 * found.target.parameters
+    assert found.memory_needed == 2 * 4 * found.target.parameters  # with copies for the kernels
 
 
 def test_reports_whether_the_pair_fits(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "one head of keys": ("qwen3", {"num_key_value_heads": 1}),
     "wide heads": ("mistral", {"head_dim": 16}),
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "blocks of columns": ("llama", {"hidden_size": 288, "intermediate_size": 528}),
     "windows in some layers": (
         "qwen2",
         {

@@ -1,4 +1,4 @@
-"""Products with tiles: right, and with the same bits for every number of rows and every share."""
+"""Products with tiles are right, and their bits depend on no number of rows, share or vectors."""
 
 from __future__ import annotations
 
@@ -61,33 +61,36 @@ def test_fewer_columns_than_the_matrix_has_rows_are_computed() -> None:
     np.testing.assert_array_equal(product(matrix, x, [(0, 50)], 50), whole[:, :50])
 
 
+def test_more_rows_than_parts_to_prefetch() -> None:
+    """A pass for many sequences has hundreds of rows."""
+    matrix, x = normal(6, 70, 300), normal(7, 400, 300)
+    whole = product(matrix, x, [(0, 70)], 70)
+    for rows in (18, 100, 193):
+        np.testing.assert_array_equal(product(matrix, x[:rows], [(0, 70)], 70), whole[:rows])
+    np.testing.assert_allclose(whole, x @ matrix.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("rows", range(1, 7))
 @pytest.mark.parametrize("wide", [False, True])
-def test_the_bits_do_not_depend_on_the_vectors(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bits_do_not_depend_on_the_vectors(
+    wide: bool, rows: int, single: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Processors with other vectors multiply other numbers of tiles at once."""
-    matrix, x = normal(4, 112, 300), normal(5, 6, 300)
+    matrix, x = normal(4, 112, 300), normal(5, rows, 300)
     expected = product(matrix, x, [(0, 112)], 112)
     monkeypatch.setattr(tiles, "has_wide_vectors", lambda: wide)
-    out = np.empty((6, 64), np.float32)
-    emit: Any = tiles._make_dots(6)
-    count = tiles._num_tiles(6)
-    copied = tiles_of(torch.from_numpy(matrix))
+    emit: Any = tiles._make_dots(rows, single=single)
+    columns = 16 if single else 16 * tiles._num_tiles(rows)
+    copied, out = tiles_of(torch.from_numpy(matrix)), np.zeros((rows, 64), np.float32)
 
     @numba.njit
     def multiply(place: int, x: np.ndarray, out: np.ndarray) -> None:
         first, into = x.ctypes.data, out.ctypes.data
         for column in (0, 150):
-            emit(
-                place + 64 * column,
-                64 * 300,
-                150,
-                first + 4 * column,
-                300,
-                into,
-                64,
-                column,
-                place,
-                64,
-            )
+            source, values = place + 64 * column, first + 4 * column
+            emit(source, 64 * 300, 150, values, 300, into, 64, column, place, 64)
 
     multiply(copied.data_ptr(), x, out)
-    np.testing.assert_array_equal(out[:, : 16 * count], expected[:, : 16 * count])
+    np.testing.assert_array_equal(out[:, :columns], expected[:, :columns])
+    assert not out[:, columns:].any()

@@ -143,4 +143,4 @@ def _memory_needed(opened: OpenPair) -> int:
     head = 0
     if opened.head is not None and not opened.head.bytes_to_fetch(no_progress):
         head = (opened.head.facts().parameters or 0) * opened.dtype.itemsize
-    return head + sum(side.needed_bytes(opened.dtype) for side in opened.sides)
+    return head + opened.needed_bytes

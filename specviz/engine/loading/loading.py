@@ -133,7 +133,7 @@ def _largest(opened: OpenPair) -> int:
 def _require_room(opened: OpenPair) -> None:
     """Raise DeviceError if the pair at its simulated size does not fit into the free memory."""
     free = hardware.free_memory(opened.device)
-    needed = memory_margin(sum(side.needed_bytes(opened.dtype) for side in opened.sides))
+    needed = memory_margin(opened.needed_bytes)
     if free is None or needed <= free:
         return
     for side in opened.sides:

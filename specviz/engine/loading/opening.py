@@ -21,6 +21,7 @@ from specviz.engine.loading.sources import Chosen
 from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
 from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.engine.model.shared_tokens import SharedTokens
+from specviz.engine.model.tiles import copied_bytes
 from specviz.errors import PairError
 from specviz.formats.reduced_drafts import proposed_count
 from specviz.record.bodies import NO_BODY, Shape, shape_of
@@ -73,11 +74,12 @@ class Side(Value, eq=False):
         """
         return "stored" if self.packed else self.quantise
 
-    def needed_bytes(self, dtype: torch.dtype) -> int:
-        """Return the bytes of memory that the weights need."""
+    def needed_bytes(self, dtype: torch.dtype, device: torch.device) -> int:
+        """Return the bytes of memory that the weights need, with copies that the kernels read."""
         if self.packed:
             return self.source.packed_bytes()
-        return self.parameters * dtype.itemsize
+        size = self.parameters * dtype.itemsize
+        return size if self.quantise else size + copied_bytes(size, dtype, device)
 
     @property
     def model_vocabulary(self) -> ModelVocabulary:
@@ -97,6 +99,11 @@ class OpenPair(Value, eq=False):
     shared: SharedTokens | None  # if the draft has a different vocabulary
     max_context: int | None
     notices: tuple[str, ...]
+
+    @property
+    def needed_bytes(self) -> int:
+        """Return the bytes of memory that the weights of all models need."""
+        return sum(side.needed_bytes(self.dtype, self.device) for side in self.sides)
 
     def vocabulary_of(self, role: str) -> int:
         """Return the vocabulary size of the model in this role."""

@@ -1,9 +1,9 @@
 """The lean step, specviz's own forward pass, for a few tokens on a CPU: one call of compiled code.
 
 The code reads the lean weights, or copies of them in tiles, and writes to the same caches as the
-torch code, so each pass may use the compiled code or torch. One call feeds one sequence or several sequences; every
-sequence has a separate cache. The buffers have room for ``MOST_ROWS`` tokens of each sequence, so a
-larger tree is appended in parts.
+torch code, so each pass may use the compiled code or torch. One call feeds one sequence or several
+sequences; every sequence has a separate cache. The buffers have room for ``MOST_ROWS`` tokens of
+each sequence, so a larger tree is appended in parts.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ _HEAD = 2  # place of the output matrix among the outer weights
 class CompiledWeights(Value, eq=False):
     """A model's shape and the addresses of its weights.
 
-    ``LeanWeights`` and ``tiles`` keep the weights in memory.
+    ``LeanWeights`` and ``tiles`` keep the weights in memory. Tiles are copies, so later changes of
+    the model's own matrices have no effect on them.
 
     For a packed (quantised) matrix, the address points to the table in the matrix's
     ``PackedProduct``.
     """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
-    outer: np.ndarray  # int64: addresses of embedding, norm, head and head bias; tiled or not
-    tiles: tuple[torch.Tensor, ...]  # copies of matrices, kept alive here; often empty
+    outer: np.ndarray  # int64: addresses of embedding, norm, head, head bias; 1 if tiled, else 0
+    tiles: tuple[torch.Tensor, ...]  # empty if the kernels read the matrices in place
     eps: float  # of the residual stream's norms
     head_eps: float  # of the norms of queries and keys
     width: int

@@ -1,8 +1,8 @@
 """The weights of a lean step, taken from a loaded model.
 
 Llama, Mistral, Qwen2 and Qwen3 are supported. q, k and v are joined into one matrix, gate and up
-into another. The model's own parameters become views into the joined matrices, so no weight is
-stored twice.
+into another. The model's own parameters become views into the joined matrices, so joining stores no
+weight twice. The kernels may read copies in tiles (``tiles.py``).
 """
 
 from __future__ import annotations
