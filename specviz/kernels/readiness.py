@@ -24,7 +24,6 @@ from specviz.kernels.packed import (
 from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, pack
 from specviz.kernels.product import multiply
 from specviz.kernels.simd import has_half
-from specviz.kernels.softmax import softmax
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.survey import survey
 
@@ -178,13 +177,14 @@ def _check_step(number_type: str, *, tiled: bool = False) -> None:
 
 
 def _check_survey() -> None:
-    probs, facts = np.full((1, 4), 7.0, np.float32), np.empty((7, 1))
-    softmax(probs, probs)
+    logits, facts = np.full((1, 4), 7.0, np.float32), np.empty((7, 1))
     survey(
-        probs,
-        probs,
-        probs,
-        probs,
+        logits,
+        logits,
+        logits,
+        logits,
+        2,
+        scratch(2, 4),
         np.zeros(1, np.int64),
         scratch(3, 1, 4),
         np.empty((3, 1, 4), np.int64),

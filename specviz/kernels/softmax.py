@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.kernels.compiled import compiled, compiled_in_order, kernel
+from specviz.kernels.compiled import compiled, compiled_in_order
 from specviz.kernels.simd import larger, power_of_two
 
 _MIN_EXPONENT = -87.0  # exp of anything smaller is subnormal in float32
@@ -61,21 +61,18 @@ def _exp_and_sum(scores: Any, highest: Any, out: Any) -> Any:
     return total
 
 
-@kernel
+@compiled
 def softmax(logits: Any, out: Any) -> None:
-    """Write the softmax of each float32 row; subnormal probabilities become 0."""
-    size = logits.shape[1]
-    for row in range(logits.shape[0]):
-        highest = logits[row, 0]
-        for i in range(size):
-            highest = larger(highest, logits[row, i])
-        total = 0.0
-        for begin in range(0, size, _BLOCK):
-            end = begin + _BLOCK
-            total += _exp_and_sum(logits[row, begin:end], highest, out[row, begin:end])
-        scale = np.float32(1.0 / total)
-        for i in range(size):
-            weight = out[row, i]
-            out[row, i] = (
-                weight * scale if weight > np.float32(_SMALLEST_NORMAL) else np.float32(0.0)
-            )
+    """Write the softmax of a float32 row; subnormal probabilities become 0."""
+    size = logits.shape[0]
+    highest = logits[0]
+    for i in range(size):
+        highest = larger(highest, logits[i])
+    total = 0.0
+    for begin in range(0, size, _BLOCK):
+        end = begin + _BLOCK
+        total += _exp_and_sum(logits[begin:end], highest, out[begin:end])
+    scale = np.float32(1.0 / total)
+    for i in range(size):
+        weight = out[i]
+        out[i] = weight * scale if weight > np.float32(_SMALLEST_NORMAL) else np.float32(0.0)

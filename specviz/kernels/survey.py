@@ -8,6 +8,7 @@ import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
 from specviz.kernels.simd import larger
+from specviz.kernels.softmax import softmax
 
 _LEAST = np.finfo(np.float32).min  # in place of -inf, whose product with 0 is NaN
 _BLOCK = 64  # entries per block; only blocks whose maximum may be in the top k are searched
@@ -86,6 +87,8 @@ def survey(
     target: Any,
     draft_logits: Any,  # float32 [row, vocabulary]
     target_logits: Any,
+    softens: int,  # softmax of the logits instead of the probabilities: 1: of target, 2: of both
+    space: Any,  # float32 [2, vocabulary]
     candidates: Any,  # int64 [row]
     top_probs: Any,  # float32 [3 (draft, target, residual), row, place]
     top_ids: Any,  # int64 of the same shape
@@ -93,7 +96,8 @@ def survey(
 ) -> None:
     """Find the likeliest tokens of draft, target and residual, and other facts about each row.
 
-    In ``top_probs``, an entry with probability 0 is empty. The values in ``facts``:
+    Row by row, the probabilities are computed and read while they are in a cache. In ``top_probs``,
+    an entry with probability 0 is empty. The values in ``facts``:
 
     * ``facts[0]`` (draft) and ``facts[1]`` (target): the candidate's probability.
     * ``facts[2]`` (draft) and ``facts[3]`` (target): the likeliest token's logit.
@@ -104,6 +108,12 @@ def survey(
     maxima = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)
     for row in range(candidates.shape[0]):
         p, q, a, b = draft[row], target[row], draft_logits[row], target_logits[row]
+        if softens > 0:
+            q = space[1]
+            softmax(b, q)
+        if softens > 1:
+            p = space[0]
+            softmax(a, p)
         draft_mean, target_mean, total = 0.0, 0.0, 0.0
         for block in range(maxima.shape[1]):
             part = slice(block * _BLOCK, (block + 1) * _BLOCK)

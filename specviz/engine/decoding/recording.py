@@ -24,7 +24,6 @@ from specviz.engine.decoding.verify import Lossless, Rule
 from specviz.engine.model.tensors import in_inference_mode
 from specviz.engine.model.text import TokenTable
 from specviz.kernels.readiness import survey_ready
-from specviz.kernels.softmax import softmax
 from specviz.kernels.survey import survey
 from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Candidate, Insight
 from specviz.values import Value
@@ -101,9 +100,9 @@ def _executor() -> ThreadPoolExecutor:
 class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
-    Because of the shared workspace, records must be completed in the order in which they were
-    begun. Only runs at temperature 0 use the workspace, because their records describe the
-    distributions at temperature 1. The workspace holds these: the draft's rows, then the target's.
+    Because of the shared workspace, only one record may be completed at a time. Only runs at
+    temperature 0 use the workspace, because their records describe the distributions at temperature
+    1. The workspace holds a row of the draft and a row of the target.
     """
 
     def __init__(self, table: TokenTable, temperature: float, *, in_torch: bool = False) -> None:
@@ -111,7 +110,7 @@ class Recorder:
         self._table = table
         self._temperature = temperature
         self._in_torch = in_torch
-        self._space: torch.Tensor | None = None
+        self._space: np.ndarray | None = None
 
     @on_one_thread
     @in_inference_mode
@@ -139,7 +138,7 @@ class Recorder:
 
         def end() -> list[CandidateRecord]:
             both = ModelOutputs.of(proposal, target_logits, target_probs)
-            found = _statistics(self._shown_probs(both, _softmax), both)
+            found = self._statistics(both)
             return self._records(found, None if losses is None else losses.tolist())
 
         return end
@@ -147,7 +146,7 @@ class Recorder:
     @in_inference_mode
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:
         """Return one tensor with all values that ``read`` needs, without waiting for the device."""
-        shown = self._shown_probs(both, _softmax_in_torch)
+        shown = self._shown_probs(both)
         rows = torch.cat((*shown, (shown[1] - shown[0]).clamp_(min=0.0)))
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
         parts = [top_ids, top_probs, _logit_statistics(rows, both, top_ids[:, :1])]
@@ -179,20 +178,28 @@ class Recorder:
             for insight, overlap, bias in zip(insights, *losses, strict=True)
         ]
 
-    def _shown_probs(self, both: ModelOutputs, soften: _Softmax) -> _Rows:
+    def _shown_probs(self, both: ModelOutputs) -> _Rows:
         if self._temperature > 0.0:
             return both.probs
-        count = len(both.candidates)
-        space = self._rows(2 * count, both.probs[1])
-        drafted = both.probs[0] if both.certain else soften(both.logits[0], space[:count])
-        return drafted, soften(both.logits[1], space[count:])
+        drafted = both.probs[0] if both.certain else both.logits[0].softmax(-1)
+        return drafted, both.logits[1].softmax(-1)
 
-    def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
-        if self._space is None or self._space.shape[0] < count:
-            self._space = torch.empty(
-                count, like.shape[-1], dtype=torch.float32, device=like.device
-            )
-        return self._space[:count]
+    def _statistics(self, both: ModelOutputs) -> _Statistics:
+        count, size = both.logits[1].shape
+        softens = 0 if self._temperature > 0.0 else 1 if both.certain else 2
+        if self._space is None:
+            self._space = np.empty((2, size), np.float32)
+        shape = (3, count, min(TOP_ALTERNATIVES, size))
+        top_probs, top_ids = np.empty(shape, np.float32), np.empty(shape, np.int64)
+        facts = np.empty((7, count))
+        rows = [each.contiguous().numpy() for each in (*both.probs, *both.logits)]
+        candidates = both.candidates.numpy()
+        survey(*rows, softens, self._space, candidates, top_probs, top_ids, facts)
+        return _unpacked(
+            top_ids.reshape(3 * count, -1).tolist(),
+            top_probs.reshape(3 * count, -1).tolist(),
+            facts.reshape(-1).tolist(),
+        )
 
     def _insights(self, found: _Statistics) -> list[Insight]:
         count = len(found.totals)
@@ -238,7 +245,6 @@ class _Statistics(Value):
 
 
 _Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
-_Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (logits, out) -> out
 
 
 class ModelOutputs(Value, eq=False):
@@ -264,29 +270,6 @@ class ModelOutputs(Value, eq=False):
             logits=(proposal.probs if drafted is None else drafted, target_logits[:count]),
             certain=drafted is None,
         )
-
-
-def _softmax(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    softmax(logits.contiguous().numpy(), out.numpy())
-    return out
-
-
-def _softmax_in_torch(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(logits, -1, out=out)
-
-
-def _statistics(shown: _Rows, both: ModelOutputs) -> _Statistics:
-    count, size = shown[0].shape
-    shape = (3, count, min(TOP_ALTERNATIVES, size))
-    top_probs, top_ids = np.empty(shape, np.float32), np.empty(shape, np.int64)
-    facts = np.empty((7, count))
-    rows = [each.contiguous().numpy() for each in (*shown, *both.logits)]
-    survey(*rows, both.candidates.numpy(), top_probs, top_ids, facts)
-    return _unpacked(
-        top_ids.reshape(3 * count, -1).tolist(),
-        top_probs.reshape(3 * count, -1).tolist(),
-        facts.reshape(-1).tolist(),
-    )
 
 
 def _rows(values: Sequence[float], count: int) -> list[Sequence[float]]:
