@@ -6,7 +6,7 @@ weights of one column and is multiplied by a single value of x. Compared with a 
 stored row by row, less of x is read, no lanes of a vector have to be added up, and memory is read
 in long streams.
 
-A result is the sum of the sums over blocks of at most 256 columns, each added from left to right.
+A result is the sum of the sums over blocks of at most 128 columns, each added from left to right.
 So its bits depend neither on the number of rows of x nor on how many tiles are multiplied at once.
 """
 
@@ -18,15 +18,10 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from specviz.kernels.compiled import compiled_apart
-from specviz.kernels.dots import (
-    ROWS_AT_ONCE,
-    has_wide_vectors,
-    multiply_add,
-    prefetch,
-    rows_in_pass,
-)
+from specviz.kernels.dots import has_wide_vectors, multiply_add, prefetch
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import put
 
@@ -34,39 +29,49 @@ intrinsic: Any = numba.extending.intrinsic
 _FLOAT, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _COLUMN = 4 * LANES  # bytes
 _Key: TypeAlias = tuple[int, int, int]
-_BLOCK = 256  # columns whose weights stay in a cache between passes
+_BLOCK = 128  # columns whose weights stay in the first-level cache between passes
+_MOST_ROWS = 6  # of x at once
+_STREAMS = 4  # tiles at once in a product of one row
 _MOST_PARTS = 4  # of a block, prefetched by one pass each
 
 
-def _num_tiles(num_rows: int) -> int:
-    """Return how many tiles to multiply at once: as many as fit in the registers.
+def _shape() -> tuple[int, int]:
+    """Return how many rows of x and how many tiles to multiply at once; the sums fill registers.
 
-    Several tiles are several streams, which makes reading from memory faster.
+    Each tile is a stream. With up to six rows of x, a processor with sixteen registers reads memory
+    faster with three streams and two rows at once than with one stream and six rows, although it
+    reads weights from the cache more often.
     """
-    if has_wide_vectors():
-        return 4
-    return {1: 4, 2: 3, 3: 2}.get(num_rows, 1)
+    return (_MOST_ROWS, 4) if has_wide_vectors() else (2, 3)
 
 
 @intrinsic
-def _tiles_at_once(typing: Any, rows: Any) -> Any:
-    """Return how many tiles are multiplied at once by ``rows`` rows of x."""
+def _at_once(typing: Any, rows: Any) -> Any:
+    """Return how many rows and tiles are multiplied at once in a product of ``rows`` rows."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        count = _I64(_num_tiles(ROWS_AT_ONCE))
-        for number in range(1, ROWS_AT_ONCE):
-            same = builder.icmp_signed("==", args[0], _I64(number))
-            count = builder.select(same, _I64(_num_tiles(number)), count)
-        return count
+        few = builder.icmp_signed("<=", args[0], _I64(_MOST_ROWS))
+        alone = builder.icmp_signed("==", args[0], _I64(1))
+        most_rows, num_tiles = _shape()
+        # With more rows, the arithmetic takes longer than reading memory.
+        with_many = num_tiles if has_wide_vectors() else 1
+        tiles = builder.select(few, _I64(num_tiles), _I64(with_many))
+        counts = (
+            builder.select(few, _I64(most_rows), _I64(_MOST_ROWS)),
+            builder.select(alone, _I64(_STREAMS), tiles),
+        )
+        return cgutils.pack_array(builder, counts)
 
-    return types.int64(types.int64), make
+    return types.UniTuple(types.int64, 2)(types.int64), make
 
 
-def _make_dots(num_rows: int, *, single: bool = False) -> Any:
+def _make_dots(num_rows: int, num_tiles: int | None = None) -> Any:
     """Return an intrinsic for the products of several tiles with adjacent rows of x.
 
     Args:
-        single: Whether to multiply a single tile instead of ``_num_tiles``.
+        num_rows: The number of rows.
+        num_tiles: The number of tiles; by default, that of ``_shape``. The intrinsic then does
+            nothing for more rows than ``_shape`` has.
     """
 
     @intrinsic
@@ -90,7 +95,9 @@ def _make_dots(num_rows: int, *, single: bool = False) -> Any:
         """
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _Emitter(builder, num_rows, 1 if single else _num_tiles(num_rows)).emit(*args)
+            most_rows, tiles = _shape()
+            if num_tiles or num_rows <= most_rows:
+                _Emitter(builder, num_rows, num_tiles or tiles).emit(*args)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 10), make
@@ -222,9 +229,10 @@ class _Emitter:
         return self._builder.inttoptr(place, ir.PointerType(kind))
 
 
+_row = _make_dots(1, _STREAMS)
 _one, _two, _three, _four, _five, _six = (_make_dots(n) for n in range(1, 7))
 _one_on_tile, _two_on_tile, _three_on_tile, _four_on_tile, _five_on_tile, _six_on_tile = (
-    _make_dots(n, single=True) for n in range(1, 7)
+    _make_dots(n, 1) for n in range(1, 7)
 )
 
 
@@ -242,20 +250,19 @@ def tiled_product(
 ) -> None:
     """Write out[row, begin:end] = x[row] @ matrix[begin:end].T; ``begin`` is a multiple of 16.
 
-    Rows of x are processed in groups of at most six, in one pass each. All passes multiply the same
+    Rows of x are processed in groups, in one pass each. All passes multiply the same
     block of columns before the next block is read, so they find its weights in a cache. Each of the
     first passes prefetches its part of the next block, so memory reads overlap these passes.
     """
     tile_bytes = _COLUMN * width
     blocks = (width + _BLOCK - 1) // _BLOCK
     block = (width + blocks - 1) // blocks
-    passes = min((rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE, _MOST_PARTS)
+    most_rows, most_tiles = _at_once(rows)
+    parts = min((rows + most_rows - 1) // most_rows, _MOST_PARTS)
     buffer = np.empty((rows if end % LANES else 0, LANES), np.float32)  # of an incomplete tile
     place = begin
     while place < end:
-        tiles = _tiles_at_once(rows)
-        if place + LANES * tiles > end:
-            tiles = np.int64(1)
+        tiles = most_tiles if place + LANES * most_tiles <= end else np.int64(1)
         first = matrix + place // LANES * tile_bytes
         results, results_stride = out + 4 * place, stride
         valid = end - place
@@ -271,15 +278,17 @@ def tiled_product(
             row = 0
             number = 0
             while row < rows:
-                count = rows_in_pass(rows - row)
-                fetch = coming + number * (_COLUMN // passes) * columns
+                count = (rows - row) // ((rows - row + most_rows - 1) // most_rows)
+                fetch = coming + number * (_COLUMN // parts) * columns
                 given = (
                     source, tile_bytes, columns, x + 4 * (row * x_stride + column), x_stride,
                     results + 4 * row * results_stride, results_stride, column, fetch,
-                    _COLUMN // passes,
+                    _COLUMN // parts,
                 )  # fmt: skip
                 if tiles > 1:
-                    if count == 1:
+                    if rows == 1:
+                        _row(*given)
+                    elif count == 1:
                         _one(*given)
                     elif count == 2:
                         _two(*given)
@@ -304,7 +313,7 @@ def tiled_product(
                 else:
                     _six_on_tile(*given)
                 row += count
-                number = min(number + 1, passes - 1)
+                number = min(number + 1, parts - 1)
             column += columns
         if valid < LANES:
             for row in range(rows):

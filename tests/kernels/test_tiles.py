@@ -30,7 +30,7 @@ def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("width", [1, 192, 256, 257, 1_000])
+@pytest.mark.parametrize("width", [1, 128, 192, 257, 1_000])
 @pytest.mark.parametrize("columns", [5, 16, 64, 200])
 def test_results_do_not_depend_on_the_number_of_rows(width: int, columns: int) -> None:
     matrix, x = normal(columns, columns, width), normal(width, MOST_ROWS, width)
@@ -70,26 +70,27 @@ def test_more_rows_than_parts_to_prefetch() -> None:
     np.testing.assert_allclose(whole, x @ matrix.T, atol=1e-4)
 
 
-@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("num_tiles", [None, 1, 4])
 @pytest.mark.parametrize("rows", range(1, 7))
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_bits_do_not_depend_on_the_vectors(
-    wide: bool, rows: int, single: bool, monkeypatch: pytest.MonkeyPatch
+    wide: bool, rows: int, num_tiles: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processors with other vectors multiply other numbers of tiles at once."""
-    matrix, x = normal(4, 112, 300), normal(5, rows, 300)
+    """Processors with other vectors multiply other numbers of rows and tiles at once."""
+    matrix, x = normal(4, 112, 256), normal(5, rows, 256)
     expected = product(matrix, x, [(0, 112)], 112)
     monkeypatch.setattr(tiles, "has_wide_vectors", lambda: wide)
-    emit: Any = tiles._make_dots(rows, single=single)
-    columns = 16 if single else 16 * tiles._num_tiles(rows)
+    most_rows, most_tiles = tiles._shape()
+    emit: Any = tiles._make_dots(rows, num_tiles)
+    columns = 16 * (num_tiles or (most_tiles if rows <= most_rows else 0))
     copied, out = tiles_of(torch.from_numpy(matrix)), np.zeros((rows, 64), np.float32)
 
     @numba.njit
     def multiply(place: int, x: np.ndarray, out: np.ndarray) -> None:
         first, into = x.ctypes.data, out.ctypes.data
-        for column in (0, 150):
+        for column in (0, 128):
             source, values = place + 64 * column, first + 4 * column
-            emit(source, 64 * 300, 150, values, 300, into, 64, column, place, 64)
+            emit(source, 64 * 256, 128, values, 256, into, 64, column, place, 64)
 
     multiply(copied.data_ptr(), x, out)
     np.testing.assert_array_equal(out[:, :columns], expected[:, :columns])
