@@ -12,6 +12,7 @@ So its bits depend neither on the number of rows of x nor on how many tiles are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numba.extending
@@ -21,16 +22,15 @@ from numba import types
 from numba.core import cgutils
 
 from specviz.kernels.compiled import compiled_apart
-from specviz.kernels.dots import has_wide_vectors, multiply_add, prefetch
+from specviz.kernels.dots import ROWS_AT_ONCE, has_wide_vectors, multiply_add, prefetch
 from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import put
 
 intrinsic: Any = numba.extending.intrinsic
 _FLOAT, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_COLUMN = 4 * LANES  # bytes
 _Key: TypeAlias = tuple[int, int, int]
+_COLUMN = 4 * LANES  # bytes
 _BLOCK = 128  # columns whose weights stay in the first-level cache between passes
-_MOST_ROWS = 6  # of x at once
 _STREAMS = 4  # tiles at once in a product of one row
 _MOST_PARTS = 4  # of a block, prefetched by one pass each
 
@@ -42,7 +42,7 @@ def _shape() -> tuple[int, int]:
     faster with three streams and two rows at once than with one stream and six rows, although it
     reads weights from the cache more often.
     """
-    return (_MOST_ROWS, 4) if has_wide_vectors() else (2, 3)
+    return (ROWS_AT_ONCE, 4) if has_wide_vectors() else (2, 3)
 
 
 @intrinsic
@@ -50,14 +50,14 @@ def _at_once(typing: Any, rows: Any) -> Any:
     """Return how many rows and tiles are multiplied at once in a product of ``rows`` rows."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        few = builder.icmp_signed("<=", args[0], _I64(_MOST_ROWS))
+        few = builder.icmp_signed("<=", args[0], _I64(ROWS_AT_ONCE))
         alone = builder.icmp_signed("==", args[0], _I64(1))
         most_rows, num_tiles = _shape()
         # With more rows, the arithmetic takes longer than reading memory.
         with_many = num_tiles if has_wide_vectors() else 1
         tiles = builder.select(few, _I64(num_tiles), _I64(with_many))
         counts = (
-            builder.select(few, _I64(most_rows), _I64(_MOST_ROWS)),
+            builder.select(few, _I64(most_rows), _I64(ROWS_AT_ONCE)),
             builder.select(alone, _I64(_STREAMS), tiles),
         )
         return cgutils.pack_array(builder, counts)
@@ -97,7 +97,7 @@ def _make_dots(num_rows: int, num_tiles: int | None = None) -> Any:
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             most_rows, tiles = _shape()
             if num_tiles or num_rows <= most_rows:
-                _Emitter(builder, num_rows, num_tiles or tiles).emit(*args)
+                _Emitter(builder, num_rows, num_tiles or tiles).emit(args)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 10), make
@@ -123,19 +123,9 @@ class _Emitter:
     def _parts(self) -> int:
         return LANES // self._lanes
 
-    def emit(
-        self,
-        tile: Any,
-        tile_bytes: Any,
-        columns: Any,
-        x: Any,
-        x_stride: Any,
-        out: Any,
-        out_stride: Any,
-        continues: Any,
-        fetch: Any,
-        fetch_step: Any,
-    ) -> None:
+    def emit(self, args: Sequence[Any]) -> None:
+        """Emit the code; ``args``: the intrinsic's arguments."""
+        tile, tile_bytes, columns, x, x_stride, out, out_stride, continues, fetch, fetch_step = args
         builder = self._builder
         x_rows = [self._pointer(self._moved(x, 4 * row, x_stride), _FLOAT) for row in self._rows]
         places = [self._moved(tile, number, tile_bytes) for number in self._tiles]
@@ -250,9 +240,9 @@ def tiled_product(
 ) -> None:
     """Write out[row, begin:end] = x[row] @ matrix[begin:end].T; ``begin`` is a multiple of 16.
 
-    Rows of x are processed in groups, in one pass each. All passes multiply the same
-    block of columns before the next block is read, so they find its weights in a cache. Each of the
-    first passes prefetches its part of the next block, so memory reads overlap these passes.
+    Rows of x are processed in groups, in one pass each. All passes multiply the same block of
+    columns before the next block is read, so they find its weights in a cache. Each of the first
+    passes prefetches its part of the next block, so memory reads overlap these passes.
     """
     tile_bytes = _COLUMN * width
     blocks = (width + _BLOCK - 1) // _BLOCK

@@ -178,14 +178,10 @@ def test_the_kernels_read_a_larger_model_in_place(
 )
 def test_any_vocabulary_is_tiled_but_not_any_gate(changes: dict[str, Any], tiled: bool) -> None:
     model = stir(tiny_model("llama", **changes))
-    compiled = lean_step(model)._weights.compiled
-    assert compiled is not None
-    assert bool(compiled.tiles) == tiled
-    vocabulary = model.config.vocab_size
-    lean, library = (
-        LeanStep(lean_step(model)._weights, vocabulary, 60),
-        LibraryStep(model, vocabulary),
-    )
+    weights, vocabulary = lean_step(model)._weights, model.config.vocab_size
+    assert weights.compiled is not None
+    assert bool(weights.compiled.tiles) == tiled
+    lean, library = LeanStep(weights, vocabulary, 60), LibraryStep(model, vocabulary)
     tokens = ids(9) % vocabulary
     torch.testing.assert_close(
         lean.feed(tokens, 9), library.feed(tokens, 9), rtol=TOLERANCE, atol=TOLERANCE

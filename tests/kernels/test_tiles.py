@@ -1,4 +1,4 @@
-"""Products with tiles are right, and their bits depend on no number of rows, share or vectors."""
+"""Products with tiles are right, with equal bits for all numbers of rows, shares and vectors."""
 
 from __future__ import annotations
 
